@@ -1,0 +1,153 @@
+package queue
+
+import (
+	"context"
+	"time"
+
+	"github.com/headrace/headrace/job"
+)
+
+// Store keeps what the engine decides. It is owned by one Queue, which calls Commit from one goroutine
+// and the others from any. Package storetest holds every backend to this contract.
+//
+// Errors are those of the backend, with the operation and its subject before them; the Queue treats a
+// failed Commit as one that may have happened, and asks Committed.
+type Store interface {
+	// Load calls fn with the changes that, applied to an empty Machine, give the unfinished state: channels,
+	// classes, workers, usage of the last day, then live builds, then live jobs by Seq (those that are not
+	// Done, and the Done ones that are Open or Held), then each live build's references, those to settled jobs
+	// with how they Ended. Payloads (Args, Result) are left out. A record that cannot be read goes to
+	// Head.Corrupt and the rest goes on.
+	Load(ctx context.Context, fn func(job.Change) error) (Head, error)
+
+	// Commit stores the batch whole and for good, or not at all. Numbers are consecutive; a number that is
+	// already stored is refused with ErrNumber, and nothing is changed.
+	Commit(ctx context.Context, b *Batch) error
+
+	// Committed reports whether the batch of that number is stored.
+	Committed(ctx context.Context, number uint64) (bool, error)
+
+	// Lookup reads in one go what a round's commands name.
+	Lookup(ctx context.Context, q *Query) (*Found, error)
+
+	// Feed gives up to limit rounds after the given number, oldest first, none if there is none yet. If a
+	// round after the given number has been dropped it reports ErrFeedTruncated.
+	Feed(ctx context.Context, after uint64, limit int) ([]Round, error)
+
+	// Close frees what the store holds. No other call may be under way.
+	Close() error
+}
+
+// Head is where a store stands.
+type Head struct {
+	Number uint64 // of the last batch; 0: none
+	Seq    int64  // the greatest Seq ever given; 0: none
+	// Corrupt lists the records that could not be read.
+	Corrupt []Corrupt
+}
+
+// Corrupt is a record that was set aside.
+type Corrupt struct {
+	Table string
+	Key   string
+	// Job is its id, if the record is a live job's and the id could be read.
+	Job job.ID
+	Seq int64
+	Err error
+}
+
+// Batch is one round's changes.
+type Batch struct {
+	Number  uint64 // from 1
+	At      job.Time
+	Changes []job.Change
+	// Answers to requests that carry an id, kept so that a repeat gets the first answer.
+	Answers []Answer
+}
+
+// Answer is what a request was told.
+type Answer struct {
+	Request job.ID
+	Reply   []byte
+}
+
+// Query names what a Lookup reads.
+type Query struct {
+	Jobs     []job.ID
+	Kept     []job.Identity // newest success with this identity, while it is kept
+	Cached   []job.Identity
+	Took     []job.Series
+	Builds   []job.ID
+	Requests []job.ID
+}
+
+// Empty reports whether there is nothing to read.
+func (q *Query) Empty() bool {
+	return len(q.Jobs)+len(q.Kept)+len(q.Cached)+len(q.Took)+len(q.Builds)+len(q.Requests) == 0
+}
+
+// Found is what a Lookup read.
+type Found struct {
+	job.Facts
+	Answers map[job.ID][]byte
+}
+
+// Round is one row of the change feed. Its changes carry no Args, no Result and no token.
+type Round struct {
+	Number  uint64
+	At      job.Time
+	Changes []job.Change
+}
+
+// History is the read-only side of a store: it also answers for what has left memory, as of the last
+// commit. Lists are keyset pages: newest first, below Before.
+type History interface {
+	// Jobs lists jobs; their Args are left out.
+	Jobs(ctx context.Context, f JobFilter) ([]job.Record, error)
+	// Builds lists builds; staged ones are left out.
+	Builds(ctx context.Context, f BuildFilter) ([]job.BuildRecord, error)
+	// Refs gives a build's references in the order in which they were made, with how they Ended.
+	Refs(ctx context.Context, build job.ID) ([]job.Ref, error)
+	// Attempts gives the ended attempts of a job, oldest first, with their results.
+	Attempts(ctx context.Context, id job.ID) ([]job.AttemptEnd, error)
+	// Payload gives what the job got and what it left; ErrNotFound if there is no such job.
+	Payload(ctx context.Context, id job.ID) (Payload, error)
+	// Dependents gives the jobs that name this one as a dependency, oldest first.
+	Dependents(ctx context.Context, id job.ID) ([]job.ID, error)
+}
+
+// Payload is a job's opaque contents.
+type Payload struct {
+	Args   []byte
+	Result []byte
+}
+
+// JobFilter selects jobs; zero fields select all.
+type JobFilter struct {
+	IDs     []job.ID
+	Build   job.ID // jobs that this build references
+	Channel string
+	Kind    string
+	Name    string
+	Key     string
+	// State is the word of a State; Outcome selects Done jobs only.
+	State   string
+	Outcome job.Outcome
+	Before  int64 // Seq; 0: from the newest
+	Limit   int   // 0: 100; at most 10,000
+}
+
+// BuildFilter selects builds; zero fields select all.
+type BuildFilter struct {
+	IDs    []job.ID
+	Name   string
+	Live   bool // only those that have not ended
+	Before int64
+	Limit  int // 0: 100; at most 10,000
+}
+
+// FeedRetention is how long the change feed is kept.
+const FeedRetention = 7 * 24 * time.Hour
+
+// AnswerRetention is how long the answers to requests are kept at least.
+const AnswerRetention = 24 * time.Hour
