@@ -212,6 +212,48 @@ func TestTablesRefuseImpossibleStates(t *testing.T) {
 	}
 }
 
+// Seqs are never used twice, so rows that stayed would be seen by nobody, for ever.
+func TestDeletedJobLeavesNoRows(t *testing.T) {
+	t.Parallel()
+	s, _ := openFile(t)
+	id, need := job.ID{1}, job.ID{2}
+	r := job.Record{Seq: 1, Spec: job.Spec{ID: id, Needs: []job.Need{{Job: need}, {Job: id}}}}
+	a := job.AttemptEnd{Attempt: job.Attempt{Number: 1}, Outcome: job.Aborted, Result: []byte("a")}
+	b := job.AttemptEnd{Attempt: job.Attempt{Number: 2}, Outcome: job.Failed, Result: []byte("b")}
+	for i, changes := range [][]job.Change{
+		{job.JobAdded{Record: r}, job.BuildAdded{BuildRecord: job.BuildRecord{Seq: 2, Build: job.Build{ID: id}}}},
+		{
+			job.BuildReferred{Build: id, Refs: []job.Ref{{Job: id}}}, job.JobStarted{Job: id, Seq: 1, Attempt: a.Attempt},
+			job.JobRetried{Job: id, Seq: 1, Attempt: a}, job.JobStarted{Job: id, Seq: 1, Attempt: b.Attempt},
+		},
+		{job.JobEnded{Job: id, Seq: 1, End: job.End{Outcome: job.Failed}, Attempt: &b, Result: []byte("c"), Held: true}},
+		{job.BuildEnded{Build: id, Outcome: job.Failed}, job.JobDeleted{Job: id}, job.BuildDeleted{Build: id}},
+	} {
+		if err := s.Commit(t.Context(), &queue.Batch{Number: uint64(i + 1), Changes: changes}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, table := range []string{"job", "live", "ended", "attempt", "result", "edge", "build", "build_ref"} {
+		if n, err := s.w.number("SELECT count(*) FROM " + table); n != 0 || err != nil {
+			t.Errorf("%d rows of %s are left (%v)", n, table, err)
+		}
+	}
+}
+
+// A killed process cannot show whether a power cut would lose anything; the settings do.
+func TestCommitsAreSynced(t *testing.T) {
+	t.Parallel()
+	s, _ := openFile(t)
+	mode, err := s.w.text("PRAGMA journal_mode")
+	if err != nil || mode != "wal" {
+		t.Errorf("journal_mode = %q, %v; want wal", mode, err)
+	}
+	sync, err := s.w.number("PRAGMA synchronous")
+	if err != nil || sync != 2 {
+		t.Errorf("synchronous = %d, %v; want 2, which is FULL", sync, err)
+	}
+}
+
 func TestEngineThatLosesDataIsRefused(t *testing.T) {
 	t.Parallel()
 	for version, good := range map[string]bool{

@@ -3,7 +3,6 @@ package sqlite
 import (
 	"context"
 	"errors"
-	"fmt"
 	"time"
 
 	"github.com/headrace/headrace/job"
@@ -140,7 +139,7 @@ func (l *loading) builds(found func(*job.BuildRecord)) error {
 	return each(l.c.query(qLiveBuilds), func(q *stmt) error {
 		b, err := readBuild(q)
 		if err != nil {
-			l.corrupt("build", fmt.Sprint(b.Seq), err)
+			l.corrupt("build", b.Build.ID.String(), err)
 			return nil
 		}
 		found(&b)
@@ -214,12 +213,15 @@ func optional[T any](b []byte, decode func([]byte) (T, error), before error) (*T
 
 // readBuild reads buildColumns. With an error the record still says what its columns said.
 func readBuild(q *stmt) (job.BuildRecord, error) {
-	b := job.BuildRecord{Seq: q.readInt(), At: job.Time(q.readInt())}
+	b := job.BuildRecord{Seq: q.readInt()}
+	id := q.readBytes()
+	b.At = job.Time(q.readInt())
 	priority := int32(q.readInt())
 	b.Active, b.Staged = q.readBool(), q.readBool()
 	b.Outcome, b.Ended = job.Outcome(q.readInt()), job.Time(q.readInt())
 	v, err := codec.DecodeBuild(q.readBytes())
 	b.Build = v
+	copy(b.Build.ID[:], id)
 	b.Build.Priority = priority
 	return b, err
 }

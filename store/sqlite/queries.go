@@ -94,7 +94,7 @@ const recordColumns = `j.seq, j.id, j.at, j.channel, j.kind, j.name, j.key, j.sp
 // endedAttemptColumn is where recordColumns has e.attempt.
 const endedAttemptColumn = 17
 
-const buildColumns = `b.seq, b.at, b.priority, b.active, b.staged, b.outcome, b.ended, b.body`
+const buildColumns = `b.seq, b.id, b.at, b.priority, b.active, b.staged, b.outcome, b.ended, b.body`
 
 const refColumns = `r.job, r.awaited, r.optional, r.priority, r.timeout, r.silence,
 	CASE WHEN j.seq IS NULL THEN r.ended ELSE coalesce(e.outcome, 0) END

@@ -121,6 +121,7 @@ func prepare(c *conn) error {
 		"PRAGMA synchronous = full",
 		fmt.Sprintf("PRAGMA wal_autocheckpoint = %d", checkpointPages),
 		fmt.Sprintf("PRAGMA cache_size = -%d", writerCache),
+		fmt.Sprintf("PRAGMA journal_size_limit = %d", 2*checkpointPages*pageSize),
 		"PRAGMA temp_store = memory",
 	} {
 		if err := c.script(pragma); err != nil {

@@ -9,9 +9,9 @@ import (
 	"github.com/headrace/headrace/queue"
 )
 
-// Benchmark measures the life of jobs, at so many jobs a batch: one batch adds them, the next starts them, the
-// next ends and settles them, each with a new answer a job. An operation is one job's whole life. It also reports
-// how many rows of a database that is, by the least that can say it all.
+// Benchmark measures the life of jobs at several sizes of batches: one batch adds them, the next starts them, the
+// next ends and settles them. An operation is one job's whole life: the job with three dependencies, an attempt, an
+// end and a result.
 func Benchmark(b *testing.B, open func(t testing.TB) Reopener) {
 	for _, size := range []int{1, 8, 64, 512} {
 		b.Run(fmt.Sprint("batch=", size), func(b *testing.B) {

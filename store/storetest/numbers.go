@@ -61,6 +61,16 @@ func testNumbers(t *testing.T, p *place) {
 	}
 }
 
+// The greatest seq that was ever given counts, not the last, and not only that of what is still there.
+func testGreatestSeq(t *testing.T, p *place) {
+	p.commit(t, added(5), added(3), job.BuildAdded{BuildRecord: buildRecord(7)}, job.BuildAdded{BuildRecord: buildRecord(6)})
+	p.commit(t, added(4), job.BuildDeleted{Build: buildID(7)})
+	p.reopen(t)
+	if head, _ := load(t, p.Store); head.Seq != 7 {
+		t.Errorf("seq %d, want 7", head.Seq)
+	}
+}
+
 func testClosed(t *testing.T, p *place) {
 	ctx := t.Context()
 	p.commit(t, added(1))

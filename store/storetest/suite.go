@@ -33,6 +33,7 @@ func Run(t *testing.T, open func(t testing.TB) Reopener) {
 	}{
 		{"Empty", testEmpty},
 		{"Numbers", testNumbers},
+		{"GreatestSeq", testGreatestSeq},
 		{"Closed", testClosed},
 		{"LifeOfJob", testLife},
 		{"CancelledWhileRunning", testHeld},
