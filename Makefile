@@ -4,6 +4,8 @@ SHELL := /bin/bash
 
 # Go 1.26.8 has vulnerabilities that a server can reach; what is built and shipped here is clean.
 export GOTOOLCHAIN := go1.27.3
+# The version comes by -ldflags below; go's own stamp fails in a checkout of another owner.
+export GOFLAGS := $(strip $(GOFLAGS) -buildvcs=false)
 
 # git is not needed: a source archive builds too, and calls itself devel.
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo devel)
