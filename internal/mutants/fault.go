@@ -66,7 +66,7 @@ func parse(name, text string) ([]fault, error) {
 			}
 			all = append(all, fault{id: m[2], listed: at})
 		case len(all) == 0:
-			return nil, fmt.Errorf("%s: want a line that begins with fault:", at)
+			return nil, fmt.Errorf("%s: want a line such as fault: some-name", at)
 		case m != nil:
 			if err := all[len(all)-1].set(m[1], m[2]); err != nil {
 				return nil, fmt.Errorf("%s: %v", at, err)

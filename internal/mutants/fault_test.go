@@ -53,7 +53,7 @@ func TestListIsRead(t *testing.T) {
 func TestMistakesInListsAreNamed(t *testing.T) {
 	t.Parallel()
 	tests := []struct{ name, from, to, want string }{
-		{"no fault line", "fault: one\n", "", `a.txt:2: want a line that begins with fault:`},
+		{"no fault line", "fault: one\n", "", `a.txt:2: want a line such as fault:`},
 		{"bad identifier", "fault: one", "fault: One", `a.txt:2: fault "One"`},
 		{"listed twice", "fault: two", "fault: one", `a.txt:12: fault "one" is listed already at a.txt:2`},
 		{"no title", "plants: something goes wrong\n", "", `a.txt:2: fault "one": want plants:`},
