@@ -206,8 +206,8 @@ func (m *Machine) applyStarted(j *Job, c *JobStarted) error {
 	a := c.Attempt
 	j.last, j.lastEnd = &a, nil
 	j.state = s.Start(j.last)
-	if a.Number > 1 || j.more != nil {
-		j.extra().tally.Attempts = a.Number
+	if j.more != nil {
+		j.more.wake, j.more.delay = 0, 0
 	}
 	m.attach(j, a.Start)
 	m.meter(j, 1)

@@ -121,6 +121,9 @@ func (m *Machine) Len() int { return len(m.jobs) }
 // Seq gives the greatest age handed out.
 func (m *Machine) Seq() int64 { return m.seq }
 
+// Restore tells the machine, while it is loading, the greatest age ever handed out.
+func (m *Machine) Restore(seq int64) { m.seq = max(m.seq, seq) }
+
 // Build finds a live build.
 func (m *Machine) Build(id ID) (BuildRecord, bool) {
 	b, ok := m.builds[id]

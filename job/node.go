@@ -145,10 +145,14 @@ func (j *Job) Gate() Gate {
 
 // Tally gives how its attempts ended so far.
 func (j *Job) Tally() Tally {
-	if j.more == nil {
-		return Tally{}
+	var t Tally
+	if j.more != nil {
+		t = j.more.tally
 	}
-	return j.more.tally
+	if j.last != nil {
+		t.Attempts = j.last.Number
+	}
+	return t
 }
 
 // Wake is the moment before which it must not start; zero: none.
