@@ -141,6 +141,9 @@ func (m *Machine) applyAdded(r *Record) error {
 	}
 	m.byIdentity[j.identity] = j
 	if r.Running {
+		if j.more != nil {
+			j.more.wake, j.more.delay = 0, 0
+		}
 		j.state = Blocked{}.Release().Start(j.last)
 		m.attach(j, r.Last.Start)
 		m.meter(j, 1)

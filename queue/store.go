@@ -22,13 +22,17 @@ type Store interface {
 	Load(ctx context.Context, fn func(job.Change) error) (Head, error)
 
 	// Commit stores the batch whole and for good, or not at all. Numbers are consecutive; a number that is
-	// already stored is refused with ErrNumber, and nothing is changed.
+	// already stored is refused with ErrNumber, and nothing is changed. So is a batch with a change that is
+	// impossible, as one to a job that is unknown or has left memory. JobStarted sets Tally.Attempts to the
+	// attempt's Number; a job that is Done has no Wake and no Delay. JobDeleted leaves those references to the
+	// job that say how it ended. No field is kept by reference; an empty list, map or blob may read back as nil.
 	Commit(ctx context.Context, b *Batch) error
 
 	// Committed reports whether the batch of that number is stored.
 	Committed(ctx context.Context, number uint64) (bool, error)
 
-	// Lookup reads in one go what a round's commands name.
+	// Lookup reads in one go what a round's commands name. Jobs are those that Load would not give; they come
+	// without Args but with the Result of their last attempt. A record that cannot be read is not found.
 	Lookup(ctx context.Context, q *Query) (*Found, error)
 
 	// Feed gives up to limit rounds after the given number, oldest first, none if there is none yet. If a
@@ -103,7 +107,7 @@ type Round struct {
 // History is the read-only side of a store: it also answers for what has left memory, as of the last
 // commit. Lists are keyset pages: newest first, below Before.
 type History interface {
-	// Jobs lists jobs; their Args are left out.
+	// Jobs lists jobs; their Args and Results are left out, and so are records that cannot be read.
 	Jobs(ctx context.Context, f JobFilter) ([]job.Record, error)
 	// Builds lists builds; staged ones are left out.
 	Builds(ctx context.Context, f BuildFilter) ([]job.BuildRecord, error)
@@ -117,7 +121,8 @@ type History interface {
 	Dependents(ctx context.Context, id job.ID) ([]job.ID, error)
 }
 
-// Payload is a job's opaque contents.
+// Payload is a job's opaque contents. An empty Result never replaces one that is there: what an attempt
+// reported as progress stays until a later attempt or the end brings another.
 type Payload struct {
 	Args   []byte
 	Result []byte

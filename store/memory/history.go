@@ -1,0 +1,154 @@
+package memory
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/headrace/headrace/job"
+	"github.com/headrace/headrace/queue"
+	"github.com/headrace/headrace/store/codec"
+)
+
+// A page is at most this long.
+const (
+	defaultLimit = 100
+	maxLimit     = 10_000
+)
+
+func pageLimit(n int) int {
+	if n <= 0 {
+		return defaultLimit
+	}
+	return min(n, maxLimit)
+}
+
+var stateWords = [...]string{
+	blocked: job.Blocked{}.String(), ready: job.Ready{}.String(), running: job.Running{}.String(), done: job.Done{}.String(),
+}
+
+// reading runs f with the disk held still.
+func (s *Store) reading(ctx context.Context, what string, f func(d *Disk)) error {
+	s.disk.mu.RLock()
+	defer s.disk.mu.RUnlock()
+	if err := s.usable(ctx); err != nil {
+		return fmt.Errorf("%s: %w", what, err)
+	}
+	f(s.disk)
+	return nil
+}
+
+// Jobs implements queue.History.
+func (s *Store) Jobs(ctx context.Context, f queue.JobFilter) ([]job.Record, error) {
+	var found []job.Record
+	err := s.reading(ctx, "list jobs", func(d *Disk) {
+		for _, seq := range sorted(d.jobs.rows, func(a, b int64) int { return cmp.Compare(b, a) }) {
+			r := d.jobs.rows[seq]
+			if _, ok := d.refAt.get(refKey{f.Build, r.id}); !ok && !f.Build.IsZero() || !r.passes(&f) {
+				continue
+			}
+			rec, err := r.record()
+			if err != nil || !specPasses(&rec.Spec, &f) {
+				continue
+			}
+			if rec.LastEnd != nil {
+				rec.LastEnd.Result = nil
+			}
+			if found = append(found, *rec); len(found) == pageLimit(f.Limit) {
+				return
+			}
+		}
+	})
+	return found, err
+}
+
+func (r *row) passes(f *queue.JobFilter) bool {
+	switch {
+	case f.Before != 0 && r.seq >= f.Before,
+		len(f.IDs) > 0 && !slices.Contains(f.IDs, r.id),
+		f.State != "" && f.State != stateWords[r.state],
+		f.Outcome != 0 && (r.end == nil || r.end.Outcome != f.Outcome):
+		return false
+	}
+	return true
+}
+
+func specPasses(s *job.Spec, f *queue.JobFilter) bool {
+	is := func(want, have string) bool { return want == "" || want == have }
+	return is(f.Channel, s.Channel) && is(f.Kind, s.Kind) && is(f.Name, s.Name) && is(f.Key, s.Key)
+}
+
+// Builds implements queue.History.
+func (s *Store) Builds(ctx context.Context, f queue.BuildFilter) ([]job.BuildRecord, error) {
+	var found []job.BuildRecord
+	err := s.reading(ctx, "list builds", func(d *Disk) {
+		for _, b := range d.builds.rows {
+			switch {
+			case b.Staged,
+				f.Before != 0 && b.Seq >= f.Before,
+				len(f.IDs) > 0 && !slices.Contains(f.IDs, b.Build.ID),
+				f.Name != "" && f.Name != b.Build.Name,
+				f.Live && b.Outcome != 0:
+				continue
+			}
+			found = append(found, copyBuild(&b.BuildRecord))
+		}
+	})
+	slices.SortFunc(found, func(a, b job.BuildRecord) int { return cmp.Compare(b.Seq, a.Seq) })
+	return found[:min(len(found), pageLimit(f.Limit))], err
+}
+
+// Refs implements queue.History.
+func (s *Store) Refs(ctx context.Context, id job.ID) ([]job.Ref, error) {
+	var refs []job.Ref
+	err := s.reading(ctx, "list references", func(d *Disk) {
+		if b, ok := d.builds.get(id); ok {
+			refs = d.refs(b)
+		}
+	})
+	return refs, err
+}
+
+// Attempts implements queue.History.
+func (s *Store) Attempts(ctx context.Context, id job.ID) ([]job.AttemptEnd, error) {
+	var ended []job.AttemptEnd
+	err := s.reading(ctx, "list attempts", func(d *Disk) {
+		if r := d.job(id); r != nil {
+			for i := range r.ended {
+				ended = append(ended, copyAttemptEnd(&r.ended[i]))
+			}
+		}
+	})
+	return ended, err
+}
+
+// Payload implements queue.History.
+func (s *Store) Payload(ctx context.Context, id job.ID) (queue.Payload, error) {
+	var p queue.Payload
+	var r *row
+	err := s.reading(ctx, "read payload", func(d *Disk) {
+		if r = d.job(id); r != nil {
+			p = queue.Payload{Args: copied(r.args), Result: copied(r.result)}
+		}
+	})
+	if err == nil && r == nil {
+		err = fmt.Errorf("job %s: %w", id, queue.ErrNotFound)
+	}
+	return p, err
+}
+
+// Dependents implements queue.History. It reads every job: this store keeps no reverse edges.
+func (s *Store) Dependents(ctx context.Context, id job.ID) ([]job.ID, error) {
+	var ids []job.ID
+	err := s.reading(ctx, "list dependents", func(d *Disk) {
+		for _, seq := range sorted(d.jobs.rows, cmp.Compare[int64]) {
+			r := d.jobs.rows[seq]
+			spec, err := codec.DecodeSpec(r.spec)
+			if err == nil && slices.ContainsFunc(spec.Needs, func(n job.Need) bool { return n.Job == id }) {
+				ids = append(ids, r.id)
+			}
+		}
+	})
+	return ids, err
+}

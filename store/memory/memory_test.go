@@ -1,0 +1,44 @@
+package memory_test
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/headrace/headrace/job"
+	"github.com/headrace/headrace/queue"
+	"github.com/headrace/headrace/store/memory"
+	"github.com/headrace/headrace/store/storetest"
+)
+
+type place struct{ disk *memory.Disk }
+
+func (p place) Open(testing.TB) storetest.Store { return p.disk.Open() }
+
+func (p place) Damage(t testing.TB, id job.ID) {
+	if !p.disk.Damage(id) {
+		t.Fatalf("damage job %s: there is no such job", id)
+	}
+}
+
+func TestContract(t *testing.T) {
+	t.Parallel()
+	storetest.Run(t, func(testing.TB) storetest.Reopener { return place{memory.NewDisk()} })
+}
+
+func TestOldHandleIsFenced(t *testing.T) {
+	t.Parallel()
+	disk := memory.NewDisk()
+	old := disk.Open()
+	disk.Open()
+	ctx := t.Context()
+	_, load := old.Load(ctx, func(job.Change) error { return nil })
+	_, committed := old.Committed(ctx, 1)
+	_, lookup := old.Lookup(ctx, &queue.Query{})
+	_, feed := old.Feed(ctx, 0, 1)
+	_, jobs := old.Jobs(ctx, queue.JobFilter{})
+	for i, err := range []error{load, old.Commit(ctx, &queue.Batch{Number: 1}), committed, lookup, feed, jobs} {
+		if !errors.Is(err, queue.ErrFenced) {
+			t.Errorf("call %d on an old handle: %v, want ErrFenced", i, err)
+		}
+	}
+}

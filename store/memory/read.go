@@ -1,0 +1,237 @@
+package memory
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/headrace/headrace/job"
+	"github.com/headrace/headrace/queue"
+	"github.com/headrace/headrace/store/codec"
+)
+
+// snapshot is the unfinished state. Rows are never changed in place, so it is read without the lock.
+type snapshot struct {
+	head     queue.Head
+	settings []job.Change // channels, classes, workers, usage
+	builds   []*build
+	refs     [][]job.Ref
+	jobs     []*row
+}
+
+// Load implements queue.Store.
+func (s *Store) Load(ctx context.Context, fn func(job.Change) error) (queue.Head, error) {
+	snap, err := s.snapshot(ctx)
+	if err != nil {
+		return queue.Head{}, fmt.Errorf("load: %w", err)
+	}
+	for _, c := range snap.settings {
+		if err := fn(c); err != nil {
+			return queue.Head{}, err
+		}
+	}
+	for _, b := range snap.builds {
+		if err := fn(job.BuildAdded{BuildRecord: copyBuild(&b.BuildRecord)}); err != nil {
+			return queue.Head{}, err
+		}
+	}
+	for _, r := range snap.jobs {
+		rec, err := r.record()
+		if err != nil {
+			snap.head.Corrupt = append(snap.head.Corrupt,
+				queue.Corrupt{Table: "job", Key: r.id.String(), Job: r.id, Seq: r.seq, Err: err})
+			continue
+		}
+		if rec.LastEnd != nil {
+			rec.LastEnd.Result = nil
+		}
+		if err := fn(job.JobAdded{Record: *rec}); err != nil {
+			return queue.Head{}, err
+		}
+	}
+	for i, b := range snap.builds {
+		if len(snap.refs[i]) == 0 {
+			continue
+		}
+		if err := fn(job.BuildReferred{Build: b.Build.ID, Refs: snap.refs[i]}); err != nil {
+			return queue.Head{}, err
+		}
+	}
+	return snap.head, nil
+}
+
+func (s *Store) snapshot(ctx context.Context) (*snapshot, error) {
+	d := s.disk
+	d.mu.RLock()
+	defer d.mu.RUnlock()
+	if err := s.usable(ctx); err != nil {
+		return nil, err
+	}
+	snap := &snapshot{head: queue.Head{Number: d.number, Seq: d.seq}}
+	if err := snap.set(d); err != nil {
+		return nil, err
+	}
+	for _, b := range d.builds.rows {
+		if b.Outcome == 0 {
+			snap.builds = append(snap.builds, b)
+		}
+	}
+	slices.SortFunc(snap.builds, func(a, b *build) int { return cmp.Compare(a.Seq, b.Seq) })
+	for _, b := range snap.builds {
+		snap.refs = append(snap.refs, d.refs(b))
+	}
+	for _, r := range d.jobs.rows {
+		if r.live() {
+			snap.jobs = append(snap.jobs, r)
+		}
+	}
+	slices.SortFunc(snap.jobs, func(a, b *row) int { return cmp.Compare(a.seq, b.seq) })
+	return snap, nil
+}
+
+func (snap *snapshot) set(d *Disk) error {
+	for _, name := range sorted(d.channels.rows, cmp.Compare[string]) {
+		c, err := codec.DecodeChannel(d.channels.rows[name])
+		if err != nil {
+			return err
+		}
+		snap.settings = append(snap.settings, job.ChannelPut{Channel: c})
+	}
+	for _, k := range sorted(d.classes.rows, compareClasses) {
+		snap.settings = append(snap.settings, job.ClassMarked{Class: k, Since: d.classes.rows[k]})
+	}
+	for _, name := range sorted(d.workers.rows, cmp.Compare[string]) {
+		w, err := codec.DecodeWorker(d.workers.rows[name])
+		if err != nil {
+			return err
+		}
+		snap.settings = append(snap.settings, job.WorkerPut{Worker: w})
+	}
+	for _, k := range sorted(d.usage.rows, compareSlices) {
+		snap.settings = append(snap.settings, d.usage.rows[k])
+	}
+	return nil
+}
+
+func sorted[K comparable, V any](m map[K]V, compare func(a, b K) int) []K {
+	keys := make([]K, 0, len(m))
+	for k := range m {
+		keys = append(keys, k)
+	}
+	slices.SortFunc(keys, compare)
+	return keys
+}
+
+func compareClasses(a, b job.Class) int {
+	return cmp.Or(cmp.Compare(a.Channel, b.Channel), cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.System, b.System),
+		cmp.Compare(a.Features, b.Features), cmp.Compare(a.Pin, b.Pin))
+}
+
+func compareSlices(a, b slice) int {
+	return cmp.Or(cmp.Compare(a.number, b.number), cmp.Compare(a.channel, b.channel), cmp.Compare(a.group, b.group))
+}
+
+// record gives a job without its Args. What it gives is the caller's.
+func (r *row) record() (*job.Record, error) {
+	spec, err := codec.DecodeSpec(r.spec)
+	if err != nil {
+		return nil, err
+	}
+	rec := &job.Record{
+		Spec: spec, Seq: r.seq, At: r.at, Own: clone(r.own), Tally: r.tally, Wake: r.wake, Delay: time.Duration(r.delay),
+		Running: r.state == running, End: clone(r.end), Held: r.held, Open: r.open,
+	}
+	switch n := len(r.ended); {
+	case r.run != nil:
+		rec.Last = copyAttempt(r.run)
+	case n > 0:
+		e := copyAttemptEnd(&r.ended[n-1])
+		rec.LastEnd, rec.Last = &e, copyAttempt(&e.Attempt)
+	}
+	return rec, nil
+}
+
+// Lookup implements queue.Store.
+func (s *Store) Lookup(ctx context.Context, q *queue.Query) (*queue.Found, error) {
+	d := s.disk
+	d.mu.RLock()
+	defer d.mu.RUnlock()
+	if err := s.usable(ctx); err != nil {
+		return nil, fmt.Errorf("look up: %w", err)
+	}
+	f := &queue.Found{
+		Facts: job.Facts{
+			Jobs: map[job.ID]*job.Record{}, Kept: map[job.Identity]job.ID{}, Cached: map[job.Identity]*job.FailureCached{},
+			Took: map[job.Series]time.Duration{}, Builds: map[job.ID]*job.BuildRecord{},
+		},
+		Answers: map[job.ID][]byte{},
+	}
+	for _, id := range q.Jobs {
+		if r := d.job(id); r != nil && !r.live() {
+			if rec, err := r.record(); err == nil {
+				f.Jobs[id] = rec
+			}
+		}
+	}
+	for _, k := range q.Kept {
+		if seqs, ok := d.kept.get(k); ok {
+			f.Kept[k] = d.jobs.rows[seqs[len(seqs)-1]].id
+		}
+	}
+	for _, k := range q.Cached {
+		if c, ok := d.cached.get(k); ok {
+			f.Cached[k] = &c
+		}
+	}
+	for _, k := range q.Took {
+		if t, ok := d.took.get(k); ok {
+			f.Took[k] = time.Duration(t.took)
+		}
+	}
+	for _, id := range q.Builds {
+		if b, ok := d.builds.get(id); ok && b.Outcome != 0 {
+			r := copyBuild(&b.BuildRecord)
+			f.Builds[id] = &r
+		}
+	}
+	for _, id := range q.Requests {
+		if a, ok := d.answers[id]; ok {
+			f.Answers[id] = slices.Clone(a)
+		}
+	}
+	return f, nil
+}
+
+// job gives a job's row; nil if there is no such job.
+func (d *Disk) job(id job.ID) *row {
+	seq, ok := d.jobSeq.get(id)
+	if !ok {
+		return nil
+	}
+	return d.jobs.rows[seq]
+}
+
+// Feed implements queue.Store.
+func (s *Store) Feed(ctx context.Context, after uint64, limit int) ([]queue.Round, error) {
+	d := s.disk
+	d.mu.RLock()
+	defer d.mu.RUnlock()
+	if err := s.usable(ctx); err != nil {
+		return nil, fmt.Errorf("read feed: %w", err)
+	}
+	if after < d.dropped {
+		return nil, fmt.Errorf("read feed after %d: %w", after, queue.ErrFeedTruncated)
+	}
+	var rounds []queue.Round
+	for n := after; n < d.number && len(rounds) < limit; n++ {
+		r := d.feed[n-d.dropped]
+		changes, err := codec.DecodeChanges(r.changes)
+		if err != nil {
+			return nil, fmt.Errorf("read round %d: %v", n+1, err)
+		}
+		rounds = append(rounds, queue.Round{Number: n + 1, At: r.at, Changes: changes})
+	}
+	return rounds, nil
+}
