@@ -110,6 +110,16 @@ func (m *Machine) Unfinished(i Identity) (*Job, bool) {
 	return j, ok
 }
 
+// Lingering finds the Done job of an identity whose attempt is still being stopped.
+func (m *Machine) Lingering(i Identity) (*Job, bool) {
+	j, ok := m.lingering[i]
+	return j, ok
+}
+
+// GivenUp gives when the waiting job ends as Unsupported; ok is false if it does not: a known worker could run it, or
+// its channel waits for ever.
+func (m *Machine) GivenUp(j *Job) (at Time, ok bool) { return m.patience(j) }
+
 // Jobs gives all jobs in memory, oldest first. It is for checks and dumps, not for decisions.
 func (m *Machine) Jobs() []*Job {
 	return m.some(func(*Job) bool { return true })
@@ -418,6 +428,14 @@ func (m *Machine) patience(j *Job) (end Time, ok bool) {
 		return 0, false
 	}
 	return max(j.at, j.class.since).Add(grace), true
+}
+
+// LimitsOf gives the limits of the job's attempt if it has its lease, else those that one would get now.
+func (m *Machine) LimitsOf(j *Job) Limits {
+	if j.lease != nil {
+		return Limits{j.lease.timeout, j.lease.silence}
+	}
+	return j.limits()
 }
 
 // limits gives the limits of an attempt: what builds state for this very job, else what they state for all.

@@ -53,7 +53,6 @@ type Queue struct {
 	stops   map[job.ID]*stopper
 	awaited map[job.ID][]chan struct{}
 	number  uint64
-	closing error
 	mu      sync.Mutex // guards running
 	running bool
 }
@@ -113,9 +112,6 @@ func (q *Queue) Run(ctx context.Context) error {
 	q.mu.Unlock()
 	defer close(q.done)
 	err := q.own(ctx)
-	if q.closing = err; err == nil {
-		q.closing = ErrClosed
-	}
 	q.refuseAll(ErrClosed)
 	return err
 }

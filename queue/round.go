@@ -26,6 +26,9 @@ func (q *Queue) newRound() *round {
 	return &round{q: q, at: q.moment(), found: &Found{}}
 }
 
+// errVolatile says that a command has answered for itself, without a commit.
+var errVolatile = errors.New("volatile")
+
 // call is a command on its way to the owner.
 type call struct {
 	ctx     context.Context
@@ -113,6 +116,9 @@ func (r *round) decide(c *call, answers map[job.ID]any) {
 		return
 	}
 	changes, v, err := c.decide(r)
+	if err == errVolatile {
+		return
+	}
 	if err != nil {
 		// A refusal may rest on what an earlier command of this round did: it is told once that is stored.
 		r.after = append(r.after, func(failed error) { c.answer(v, or(failed, err)) })
