@@ -3,3 +3,9 @@ module github.com/headrace/headrace
 go 1.26.0
 
 toolchain go1.27.3
+
+require (
+	github.com/google/go-cmp v0.7.0 // indirect
+	go.uber.org/goleak v1.3.0 // indirect
+	golang.org/x/sys v0.50.0 // indirect
+)
