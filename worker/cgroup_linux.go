@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -112,6 +113,13 @@ func (g cgroup) oom() bool {
 		}
 	}
 	return false
+}
+
+// removeSoon removes the group, waiting for as long as patience for the kernel to be done with the dead.
+func (g cgroup) removeSoon(patience time.Duration) {
+	for until := time.Now().Add(patience); !g.remove() && time.Now().Before(until); {
+		time.Sleep(time.Millisecond)
+	}
 }
 
 // remove removes the group and those that the command made below it. It reports whether it is gone.

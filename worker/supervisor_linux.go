@@ -5,9 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"os"
 	"os/signal"
 	"runtime"
+	"strconv"
 	"strings"
 	"syscall"
 	"time"
@@ -61,7 +63,7 @@ func supervise() error {
 	if _, err := unix.GetsockoptInt(controlFD, unix.SOL_SOCKET, unix.SO_TYPE); err != nil {
 		return errors.New("headrace starts this by itself, with a socket to talk over; it is no command for people")
 	}
-	unix.CloseOnExec(controlFD)
+	closeOnExec(controlFD)
 	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
 		return fmt.Errorf("become subreaper: %v", err)
 	}
@@ -101,13 +103,27 @@ func supervise() error {
 	return s.run(spec)
 }
 
+// closeOnExec keeps the descriptors from first on from the command: the socket, and what this program itself
+// got from a caller that left files open.
+func closeOnExec(first int) {
+	if unix.CloseRange(uint(first), math.MaxUint32, unix.CLOSE_RANGE_CLOEXEC) == nil {
+		return
+	}
+	open, _ := os.ReadDir("/proc/self/fd") // Linux before 5.11. What was read before an error is used.
+	for _, e := range open {
+		if fd, err := strconv.Atoi(e.Name()); err == nil && fd >= first {
+			unix.CloseOnExec(fd)
+		}
+	}
+}
+
 func (s *supervisor) run(spec startSpec) error {
 	if spec.script != "" {
 		defer os.Remove(spec.script)
 	}
 	group, fd := makeCgroup(spec.cgroup)
 	s.group = group
-	defer s.removeGroup()
+	defer group.removeSoon(100 * time.Millisecond)
 	pid, err := s.start(spec, fd)
 	if err != nil {
 		return writeFrame(s.control, frameError, fmt.Append(nil, errnoOf(err)))
@@ -218,16 +234,6 @@ func (s *supervisor) killAll() (first []process) {
 		again.Stop()
 	}
 	return first
-}
-
-// removeGroup tries a little longer than once, as the kernel may still be busy with the dead.
-func (s *supervisor) removeGroup() {
-	for range 50 {
-		if s.group.remove() || s.ended.stuck > 0 {
-			return
-		}
-		time.Sleep(time.Millisecond)
-	}
 }
 
 func living(tree []process) []process {

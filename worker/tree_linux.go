@@ -153,7 +153,7 @@ func (t *tree) close() {
 			clean = -1
 		}
 	}
-	g.remove()
+	g.removeSoon(time.Second)
 	if t.spec.script != "" {
 		_ = os.Remove(t.spec.script)
 	}
