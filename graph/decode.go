@@ -17,8 +17,11 @@ type decoder struct {
 	// tops tells where the top-level fields stand that were read.
 	tops     map[string]place
 	defaults draft
-	jobs     []Job
-	// drafts holds, for each of jobs, what is not final before the end of the file.
+	// blocks holds the jobs as they are read, each block but the last full: a slice that grows would
+	// move every job some five times and leave as much garbage.
+	blocks [][]entry
+	// jobs and drafts hold them after collect.
+	jobs   []Job
 	drafts []draft
 	needs  []namedNeed
 	// spans finds a job by its name in the file.
@@ -27,6 +30,14 @@ type decoder struct {
 	count int
 	// grown is what aliases, defaults and matrix variables made of the file, in bytes.
 	grown int64
+}
+
+const blockSize = 1024
+
+// entry is a job that was read.
+type entry struct {
+	job   Job
+	draft draft
 }
 
 // draft is what a job needs beside a Job until the whole file is read.
@@ -123,7 +134,7 @@ func (d *decoder) decodeDefaults(n *node) {
 // job takes a job. It is false if there must be no more.
 func (d *decoder) job(f field) bool {
 	if first, ok := d.spans[f.name]; ok {
-		d.add(f.at, "job %s is given twice, first at line %d", quote(f.name), d.jobs[first.first].Line)
+		d.add(f.at, "job %s is given twice, first at line %d", quote(f.name), d.at(first.first).Line)
 		return !d.full()
 	}
 	if why := badName(f.name, d.lim.Name); why != "" {
@@ -133,12 +144,12 @@ func (d *decoder) job(f field) bool {
 		d.add(f.at, "too many jobs: at most %d", d.lim.Jobs)
 		return false
 	}
-	j := Job{Name: f.name, Base: f.name, Line: int(f.at.line), Column: int(f.at.col)}
-	own := draft{needsFrom: int32(len(d.needs))}
-	d.spans[f.name] = span{int32(len(d.jobs)), 1}
+	j, own := d.push(f.name)
+	j.Name, j.Base, j.Line, j.Column = f.name, f.name, int(f.at.line), int(f.at.col)
+	own.needsFrom = int32(len(d.needs))
 	switch f.value.kind {
 	case mapping:
-		t := target{decoder: d, job: &j, draft: &own}
+		t := target{decoder: d, job: j, draft: own}
 		t.fields(&f.value)
 	case null:
 	default:
@@ -146,13 +157,40 @@ func (d *decoder) job(f field) bool {
 		own.set |= bit("run") // One message is enough.
 	}
 	own.needsTo = int32(len(d.needs))
-	d.jobs = append(d.jobs, j)
-	d.drafts = append(d.drafts, own)
 	d.count++
 	if own.matrix != nil {
 		d.count += len(own.matrix.variants) - 1
 	}
 	return !d.full()
+}
+
+// push adds an empty job under a name.
+func (d *decoder) push(name string) (*Job, *draft) {
+	last := len(d.blocks) - 1
+	if last < 0 || len(d.blocks[last]) == blockSize {
+		d.blocks = append(d.blocks, make([]entry, 0, blockSize))
+		last++
+	}
+	d.spans[name] = span{int32(last*blockSize + len(d.blocks[last])), 1}
+	d.blocks[last] = append(d.blocks[last], entry{})
+	e := &d.blocks[last][len(d.blocks[last])-1]
+	return &e.job, &e.draft
+}
+
+// at gives a job that was read, before collect.
+func (d *decoder) at(i int32) *Job { return &d.blocks[i/blockSize][i%blockSize].job }
+
+// collect moves the jobs out of their blocks.
+func (d *decoder) collect() {
+	n := len(d.spans)
+	d.jobs, d.drafts = make([]Job, 0, n), make([]draft, 0, n)
+	for i, block := range d.blocks {
+		for k := range block {
+			d.jobs, d.drafts = append(d.jobs, block[k].job), append(d.drafts, block[k].draft)
+		}
+		d.blocks[i] = nil
+	}
+	d.blocks = nil
 }
 
 // end checks what can be told only at the end of the file.
@@ -161,7 +199,7 @@ func (d *decoder) end() {
 		d.add(place{1, 1}, `expected the field jobs, as in "jobs: {hello: {run: echo hello}}"`)
 		return
 	}
-	if len(d.jobs) == 0 && len(d.list) == 0 {
+	if len(d.spans) == 0 && len(d.list) == 0 {
 		d.add(d.tops["jobs"], "jobs: expected at least one job")
 	}
 }

@@ -378,8 +378,8 @@ func (t *target) need(name, policy *node) {
 // intern gives the same text as one that is kept anyway, if there is one: a job's name is needed
 // again and again.
 func (t *target) intern(s string) string {
-	if known, ok := t.spans[s]; ok && int(known.first) < len(t.jobs) {
-		return t.jobs[known.first].Name
+	if known, ok := t.spans[s]; ok {
+		return t.at(known.first).Name
 	}
 	return s
 }

@@ -11,6 +11,7 @@ import (
 
 // link makes the graph of what was read: it looks up the needs, refuses cycles and sorts.
 func link(d *decoder) (*Graph, error) {
+	d.collect()
 	d.expand()
 	if err := d.err(); err != nil && d.full() {
 		return nil, err

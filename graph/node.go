@@ -103,6 +103,9 @@ func (n *node) add(d *decoder, seen *names, f field) {
 		d.twice(f, n.fieldAt(f.name))
 		return
 	}
+	if n.fields == nil {
+		n.fields = make([]field, 0, 4)
+	}
 	n.fields = append(n.fields, f)
 }
 
