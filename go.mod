@@ -8,3 +8,5 @@ require (
 	github.com/goccy/go-yaml v1.19.2
 	github.com/google/go-cmp v0.7.0
 )
+
+require pgregory.net/rapid v1.3.0

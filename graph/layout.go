@@ -71,8 +71,8 @@ func (l *layout) bend() {
 		e := &l.edges[k]
 		long := span(*e)
 		e.points = []int{e.from}
-		if !e.need.waits() || bends+long-1 > maxBends {
-			e.points = append(e.points, e.to) // An order edge may also go back; it shapes nothing.
+		if long < 1 || bends+long-1 > maxBends {
+			e.points = append(e.points, e.to) // An order edge that goes back, or up and down.
 			continue
 		}
 		for c := 1; c < long; c++ {
