@@ -60,13 +60,18 @@ var (
 	errTooLarge = errors.New("file too large")
 )
 
-// sizedReader passes on at most left bytes, then fails with errTooLarge if there are more.
+// sizedReader passes on at most left bytes, then fails with errTooLarge if there are more. It keeps its
+// error, because a bufio.Reader that is peeked into forgets it.
 type sizedReader struct {
 	r    io.Reader
 	left int64
+	err  error
 }
 
 func (s *sizedReader) Read(p []byte) (int, error) {
+	if s.err != nil {
+		return 0, s.err
+	}
 	if int64(len(p)) > s.left+1 {
 		p = p[:s.left+1]
 	}
@@ -75,5 +80,6 @@ func (s *sizedReader) Read(p []byte) (int, error) {
 		n, err = int(s.left), errTooLarge
 	}
 	s.left -= int64(n)
+	s.err = err
 	return n, err
 }

@@ -106,3 +106,9 @@ func heap() int64 {
 	return int64(m.HeapAlloc)
 }
 
+// inUse gives the bytes of the heap, garbage included.
+func inUse() int64 {
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return int64(m.HeapAlloc)
+}
