@@ -3,6 +3,7 @@ package graph
 import (
 	"slices"
 	"strings"
+	"unicode"
 )
 
 // expand applies the defaults and puts the variants of each matrix in place of its job.
@@ -188,12 +189,18 @@ func (d *decoder) variant(base *Job, own draft, vars []Var) {
 	if !d.grow(placeOf(base), int64(lists)*16) {
 		return
 	}
+	before := len(d.list)
 	for p := range texts(&j) {
 		*p = d.substitute(*p, vars, &j)
 	}
+	// Of a list, what a variant has nothing for is left out.
+	empty := func(s string) bool { return s == "" }
+	j.Features, j.Outputs = slices.DeleteFunc(j.Features, empty), slices.DeleteFunc(j.Outputs, empty)
 	slices.Sort(j.Features)
 	j.Features = slices.Compact(j.Features)
-	d.checkVariant(&j)
+	if len(d.list) == before {
+		d.checkVariant(&j)
+	}
 	needs := d.needs[own.needsFrom:own.needsTo]
 	own.needsFrom = int32(len(d.needs))
 	for _, n := range needs {
@@ -248,6 +255,8 @@ func (d *decoder) checkVariant(j *Job) {
 	}
 	wrong := ""
 	switch {
+	case strings.TrimSpace(j.Run.Shell) == "" && (len(j.Run.Argv) == 0 || j.Run.Argv[0] == ""):
+		wrong = "run: nothing is left of the command"
 	case total > d.lim.Command:
 		wrong = "run: longer than " + size(d.lim.Command)
 	case env > d.lim.Env:
@@ -257,9 +266,14 @@ func (d *decoder) checkVariant(j *Job) {
 	case len(j.System) > d.lim.Name:
 		wrong = "system: longer than " + size(d.lim.Name)
 	}
+	for _, s := range []string{j.Dir, j.System, j.Key} {
+		if strings.ContainsFunc(s, unicode.IsControl) {
+			wrong = "dir, system or key: " + plainText(s)
+		}
+	}
 	for _, f := range j.Features {
 		if plainText(f) != "" || len(f) > d.lim.Name {
-			wrong = "features: expected 1 to " + size(d.lim.Name) + ", found " + quote(f)
+			wrong = "features: expected 1 to " + size(d.lim.Name) + " on one line, found " + quote(f)
 		}
 	}
 	for _, o := range j.Outputs {

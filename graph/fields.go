@@ -5,6 +5,7 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode"
 
 	"github.com/headrace/headrace/job"
 )
@@ -116,10 +117,13 @@ func (t *target) wrong(n *node, name, expected string) {
 	t.add(n.at, "%s: expected %s, found %s", name, expected, n.found())
 }
 
-// plainText tells what is wrong with a text that must not be empty.
+// plainText tells what is wrong with a text that must be one line and not empty.
 func plainText(s string) string {
 	if s == "" {
 		return "expected a text that is not empty"
+	}
+	if strings.ContainsFunc(s, unicode.IsControl) {
+		return "expected no line end or other control character, found " + quote(s)
 	}
 	return ""
 }

@@ -44,9 +44,10 @@ func matchElements(glob, file []string) bool {
 
 // badGlob tells what is wrong with an output glob, or "".
 func badGlob(glob string) string {
+	if why := plainText(glob); why != "" {
+		return why
+	}
 	switch {
-	case glob == "":
-		return "expected a glob that is not empty"
 	case strings.HasPrefix(glob, "/"):
 		return "expected a path relative to dir, found " + quote(glob)
 	case strings.Contains(glob, opening):

@@ -1,7 +1,6 @@
 package graph_test
 
 import (
-	"bytes"
 	"os"
 	"strings"
 	"testing"
@@ -28,15 +27,20 @@ func parse(t testing.TB, text string) *graph.Graph {
 
 func parseFile(t testing.TB, file string) *graph.Graph {
 	t.Helper()
-	b, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	g, err := graph.Parse(bytes.NewReader(b), file, graph.Limits{})
+	g, err := graph.Parse(strings.NewReader(readFile(t, file)), file, graph.Limits{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	return g
+}
+
+func readFile(t testing.TB, file string) string {
+	t.Helper()
+	b, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(b)
 }
 
 func names(g *graph.Graph) []string {
