@@ -218,3 +218,43 @@ func TestMatchOutput(t *testing.T) {
 		}
 	}
 }
+
+func TestJSONEscapes(t *testing.T) {
+	t.Parallel()
+	g := parse(t, `{"jobs": {"a": {"run": "\"\\\/\b\f\n\r\t\u00e9\uD83D\ude00\u0041x"}}}`)
+	if want := "\"\\/\b\f\n\r\té😀Ax"; g.Jobs[0].Run.Shell != want {
+		t.Errorf("got %q, want %q", g.Jobs[0].Run.Shell, want)
+	}
+}
+
+func TestYAMLAnchorsAndMerges(t *testing.T) {
+	t.Parallel()
+	g := parse(t, `
+defaults: &d {dir: d, timeout: 1m}
+jobs:
+  a: &a
+    <<: *d
+    run: &r x
+    env: &e {A: 1, B: 2}
+  b:
+    dir: own
+    <<: [*a, *d]
+    env:
+      B: 3
+      <<: *e
+      C: 4
+  c: {run: *r, env: *e}
+`)
+	_, b := find(t, g, "b")
+	if want := (graph.Job{
+		Name: "b", Base: "b", Line: 8, Column: 3, Dir: "own", Timeout: time.Minute, Run: graph.Command{Shell: "x"},
+		Env: []graph.Var{{Name: "A", Value: "1"}, {Name: "B", Value: "3"}, {Name: "C", Value: "4"}},
+	}); !cmp.Equal(want, *b) {
+		t.Errorf("b: %s", cmp.Diff(want, *b))
+	}
+	_, a := find(t, g, "a")
+	_, c := find(t, g, "c")
+	if want := []graph.Var{{Name: "A", Value: "1"}, {Name: "B", Value: "2"}}; !cmp.Equal(want, a.Env) || !cmp.Equal(want, c.Env) {
+		t.Errorf("env of a %v and c %v, want %v", a.Env, c.Env, want)
+	}
+}

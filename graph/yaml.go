@@ -29,9 +29,11 @@ type yamlReader struct {
 	indent int
 	// jobsLine is the line that began the field jobs, in case it is not a block.
 	jobsLine []byte
-	begun    bool
-	ended    bool
-	anchors  map[string]node
+	// begun: the document has begun; whole: it is one mapping in braces, which cannot be cut; ended: it
+	// was said to end.
+	begun, whole, ended bool
+
+	anchors map[string]node
 }
 
 func newYAMLReader(src *bufio.Reader, d *decoder) *yamlReader {
@@ -102,7 +104,7 @@ func (r *yamlReader) take(line []byte) error {
 	if len(rest) == 0 || rest[0] == '#' {
 		return r.extend(line)
 	}
-	if rest[0] == '\t' {
+	if rest[0] == '\t' && !r.whole {
 		return r.problem("indented with a tab: YAML wants spaces")
 	}
 	if indent == 0 && r.marker(rest) {
@@ -111,8 +113,14 @@ func (r *yamlReader) take(line []byte) error {
 	if r.ended {
 		return r.problem("expected nothing after the end of the document")
 	}
+	if r.first == 0 && rest[0] == '{' {
+		r.whole = true
+		return r.begin(line)
+	}
 	r.begun = true
 	switch {
+	case r.whole:
+		return r.extend(line)
 	case r.indent == 0 && (indent == 0 || continues(rest) || bytes.ContainsRune([]byte("&*!?|>"), rune(rest[0]))):
 		return r.notBlock(line, rest, indent)
 	case r.indent == 0:
