@@ -9,4 +9,7 @@ require (
 	github.com/google/uuid v1.6.0
 	go.uber.org/goleak v1.3.0
 	golang.org/x/sys v0.50.0
+	pgregory.net/rapid v1.3.0
 )
+
+require github.com/goccy/go-yaml v1.19.2
