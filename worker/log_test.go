@@ -17,10 +17,10 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// memory is a log file in memory.
-type memory struct{ bytes.Buffer }
+// buffer is a log file in memory.
+type buffer struct{ bytes.Buffer }
 
-func (*memory) Close() error { return nil }
+func (*buffer) Close() error { return nil }
 
 func openBytes(b []byte) (*LogReader, error) {
 	size := func() (int64, error) { return int64(len(b)), nil }
@@ -68,7 +68,7 @@ func someLines(seed uint64, n int) []Line {
 
 func encodeLog(t *testing.T, lines []Line) []byte {
 	t.Helper()
-	var m memory
+	var m buffer
 	w := NewLogWriter(&m)
 	for _, l := range lines {
 		if err := w.Append(l); err != nil {
@@ -278,7 +278,7 @@ func TestFollowEndsWithContextAfterWhatIsThere(t *testing.T) {
 
 func TestLogLimitRefusesLinesButTakesNotes(t *testing.T) {
 	t.Parallel()
-	var m memory
+	var m buffer
 	w := NewLogWriter(&m)
 	w.SetLimit(100)
 	line := Line{Stream: Stdout, Text: bytes.Repeat([]byte("x"), 50)}
@@ -303,7 +303,7 @@ func TestLogLimitRefusesLinesButTakesNotes(t *testing.T) {
 
 func TestLogWriterRefusesBadLines(t *testing.T) {
 	t.Parallel()
-	w := NewLogWriter(&memory{})
+	w := NewLogWriter(&buffer{})
 	for _, l := range []Line{{}, {Stream: 4}, {Stream: Stdout, Text: make([]byte, MaxLineText+1)}} {
 		if err := w.Append(l); err == nil {
 			t.Errorf("stream %v, %d bytes: taken", l.Stream, len(l.Text))
@@ -382,7 +382,7 @@ func FuzzLogReader(f *testing.F) {
 }
 
 func encodeLogSeed() []byte {
-	var m memory
+	var m buffer
 	w := NewLogWriter(&m)
 	for _, s := range []string{"", "a", "bc"} {
 		_ = w.Append(Line{Stream: Stdout, Text: []byte(s)}) // In memory.
