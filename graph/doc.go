@@ -57,8 +57,8 @@
 // # The code
 //
 // The way of a file: jsonReader (json.go) or yamlReader (yaml.go, yamlnode.go) turn text into one
-// node tree a job; decoder (decode.go, fields.go, matrix.go) checks it and drops the tree; linker
-// (expand.go, link.go) applies defaults, makes the variants, finds the needs and sorts. Start
+// node tree a job; decoder (decode.go, fields.go, matrix.go) checks it and drops the tree; link
+// (link.go, expand.go) applies defaults, makes the variants, finds the needs and sorts. Start
 // reading at parse.go.
 //
 // JSON is RFC 8259, UTF-8 only, each key once in its object. YAML is what goccy/go-yaml takes of

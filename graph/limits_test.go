@@ -138,7 +138,7 @@ func TestRefusedBeforeItIsInMemory(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			before := heap()
-			lim := graph.Limits{File: 64 << 20, Edges: 500_000}
+			lim := graph.Limits{File: 16 << 20, Edges: 500_000}
 			counted := &counter{r: c.r}
 			var most int64
 			counted.each = func() { most = max(most, inUse()-before) }
