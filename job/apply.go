@@ -478,6 +478,7 @@ func (m *Machine) applyChannel(c Channel) {
 // Loaded ends the loading: now is the owner's clock. Each lease gets one full TTL, delays are clamped to their
 // original length, and what was derived is derived again.
 func (m *Machine) Loaded(now Time) {
+	m.pour(math.MaxInt) // before the clamping: limits come from who needs the job
 	for _, j := range m.Jobs() {
 		m.clamp(j, now)
 	}
@@ -488,7 +489,6 @@ func (m *Machine) Loaded(now Time) {
 			heap.Push(&m.pens, pen{limit, n})
 		}
 	}
-	m.pour(math.MaxInt)
 	m.loading = false
 	checks := m.check
 	m.check = nil

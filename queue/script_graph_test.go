@@ -100,7 +100,7 @@ func (g *graph) refer(wants []string) {
 		needed := map[job.ID]bool{}
 		for _, j := range g.sub.Jobs {
 			for _, n := range j.Needs {
-				needed[n.Job] = true
+				needed[n.Job] = needed[n.Job] || n.Policy != job.Order
 			}
 		}
 		for i, j := range g.sub.Jobs {

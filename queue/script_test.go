@@ -139,6 +139,11 @@ func play(t *testing.T, steps []step, restarts bool) string {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		defer w.close()
+		defer func() {
+			if t.Failed() {
+				t.Logf("so far:\n%s", out.String())
+			}
+		}()
 		for _, s := range steps {
 			out.WriteString(s.text + "\n")
 			if s.words == nil {

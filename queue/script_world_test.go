@@ -104,8 +104,8 @@ func (w *world) crash() []*task {
 func (w *world) restart() {
 	for _, k := range w.crash() {
 		w.begin(step{words: k.again}, k.name)
+		synctest.Wait() // one after the other, as before
 	}
-	synctest.Wait()
 }
 
 func (w *world) close() {
@@ -165,33 +165,34 @@ func (w *world) begin(s step, name string) *task {
 	return k
 }
 
-// replies collects what the tasks answered. The command of this step answers without its name.
+// replies collects what the tasks answered: first the command of this step, which may name what the others speak of.
 func (w *world) replies(name string) []string {
 	var out []string
-	var newest *task
-	if len(w.tasks) > 0 {
-		newest = w.tasks[len(w.tasks)-1]
+	var own *task
+	if n := len(w.tasks); n > 0 && w.tasks[n-1].name == name {
+		own = w.tasks[n-1]
+		w.tasks = w.tasks[:n-1]
+		if !own.answered("-> ", &out) {
+			out = append(out, "-> waits")
+			defer func() { w.tasks = append(w.tasks, own) }()
+		}
 	}
-	w.tasks = slices.DeleteFunc(w.tasks, func(k *task) bool {
-		prefix := "-> "
-		if k != newest || k.name != name {
-			prefix = k.name + ": "
-		}
-		select {
-		case show := <-k.done:
-			for _, l := range show() {
-				out = append(out, prefix+l)
-			}
-			k.cancel()
-			return true
-		default:
-			if prefix == "-> " {
-				out = append(out, "-> waits")
-			}
-			return false
-		}
-	})
+	w.tasks = slices.DeleteFunc(w.tasks, func(k *task) bool { return k.answered(k.name+": ", &out) })
 	return out
+}
+
+// answered shows the answer of a task, if it has one.
+func (k *task) answered(prefix string, out *[]string) bool {
+	select {
+	case show := <-k.done:
+		for _, l := range show() {
+			*out = append(*out, prefix+l)
+		}
+		k.cancel()
+		return true
+	default:
+		return false
+	}
 }
 
 // stops tells which workers were told to stop an attempt.
