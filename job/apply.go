@@ -374,6 +374,7 @@ func (m *Machine) applyFreed(j *Job) {
 	if next := m.byIdentity[j.identity]; next != nil {
 		m.look(next)
 	}
+	m.touch(j) // it holds its concurrency key no longer
 	m.forget(j)
 }
 

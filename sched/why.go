@@ -180,12 +180,14 @@ func (w *worker) busy(j *job.Job, now job.Time) string {
 
 // ready says what holds back a job that could start.
 func (s *Scheduler) ready(e *Explanation, j *job.Job, now job.Time) {
-	c := j.Class()
+	c, barred := j.Class(), false
 	if policy := s.m.Channel(c.Channel); policy.Closed(c.Kind) {
+		barred = true
 		e.add(Reason{What: ChannelPaused, Text: fmt.Sprintf("channel %q is paused for kind %q", c.Channel, c.Kind)})
 	}
 	if gate := j.Gate(); gate.Key != "" {
 		if g := s.gates[gateKey{c.Channel, gate.Key}]; g != nil && g.full(gate.Limit) {
+			barred = true
 			e.add(Reason{What: KeyFull, Text: fmt.Sprintf("concurrency key %q: %d of %d are under way", gate.Key, g.holders, max(gate.Limit, 1))})
 		}
 	}
@@ -202,7 +204,7 @@ func (s *Scheduler) ready(e *Explanation, j *job.Job, now job.Time) {
 		}
 		e.add(Reason{What: Waits, Text: fmt.Sprintf("%d%s ready jobs go first", e.Ahead, more)})
 	}
-	if free || len(e.Reasons) > 0 {
+	if !barred && (free || len(e.Reasons) > 0) {
 		e.Start = s.guess(entry, e.Ahead, now)
 	}
 }
@@ -252,8 +254,7 @@ func (e *Explanation) states() string {
 // ahead counts the ready jobs that would go before x on one of the workers that could run it.
 func (s *Scheduler) ahead(x *entry, now job.Time) int {
 	seen := map[*ready]bool{}
-	mine := s.head(x.in, now)
-	mine.entry = x
+	mine := s.head(x.in, x, now) // x itself may be parked
 	count := 0
 	for _, w := range x.in.class.workers {
 		for _, c := range w.classes {
@@ -262,7 +263,7 @@ func (s *Scheduler) ahead(x *entry, now job.Time) int {
 					continue
 				}
 				seen[r] = true
-				theirs := s.head(r, now)
+				theirs := s.head(r, r.entries[0], now)
 				count += r.countBefore(0, &theirs, &mine, AheadMax-count)
 			}
 		}
