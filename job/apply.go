@@ -158,6 +158,9 @@ func (m *Machine) applyAdded(r *Record) error {
 		m.alarm(j, r.Wake)
 	}
 	m.retouch(j)
+	if r.Own == nil {
+		m.fresh = append(m.fresh, j)
+	}
 	return nil
 }
 
@@ -480,6 +483,8 @@ func (m *Machine) applyChannel(c Channel) {
 // original length, and what was derived is derived again.
 func (m *Machine) Loaded(now Time) {
 	m.pour(math.MaxInt) // before the clamping: limits come from who needs the job
+	m.fresh = nil
+	m.disown()
 	for _, j := range m.Jobs() {
 		m.clamp(j, now)
 	}

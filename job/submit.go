@@ -13,6 +13,8 @@ type Submission struct {
 	// Staged: more is to come; the build is invisible and runs nothing until Seal.
 	Staged bool
 	Jobs   []Spec
+	// First is the place of Jobs[0] in all that was asked for, where errors name it.
+	First int
 	// Refs are the build's targets and awaited jobs, by the ids in Jobs or of other jobs.
 	Refs []Ref
 	// Own is what jobs without a build get.
@@ -122,7 +124,7 @@ func (d *submission) resolve() error {
 	d.failing = map[int]End{}
 	here := make(map[Identity]int, len(jobs))
 	for i := range jobs {
-		spec, field := &jobs[i], fmt.Sprintf("jobs[%d]", i)
+		spec, field := &jobs[i], fmt.Sprintf("jobs[%d]", d.s.First+i)
 		if err := spec.validate(field); err != nil {
 			return err
 		}
@@ -222,7 +224,7 @@ func (d *submission) link() error {
 				if n.Policy == Order {
 					continue // unknown counts as satisfied
 				}
-				return fmt.Errorf("jobs[%d].needs[%d]: job %s: %w", i, k, n.Job, ErrNotFound)
+				return fmt.Errorf("jobs[%d].needs[%d]: job %s: %w", d.s.First+i, k, n.Job, ErrNotFound)
 			}
 			if n.Job == spec.ID && n.Policy != Order {
 				return &CycleError{[]string{d.nameOf(i)}}
