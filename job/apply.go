@@ -554,10 +554,10 @@ func (m *Machine) nextLook(j *Job) (at Time, ok bool) {
 		}
 		if j.running() {
 			if l.timeout > 0 {
-				sooner(j.last.Start.Add(l.timeout))
+				sooner(j.last.Start.Add(l.timeout + JudgeSlack))
 			}
 			if l.silence > 0 {
-				sooner(l.output.Add(l.silence))
+				sooner(l.output.Add(l.silence + JudgeSlack))
 			}
 			if !l.aged {
 				sooner(j.last.Start.Add(UsageWindow))

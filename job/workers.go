@@ -49,6 +49,14 @@ func (m *Machine) Saw(name string, session ID, now Time) error {
 	return nil
 }
 
+// SignOff notes that a session of the worker is over, so that the next need not wait until it looks dead. It
+// changes nothing durable: what the worker still has is ended when it comes back, or when the leases run out.
+func (m *Machine) SignOff(name string, session ID) {
+	if w := m.workers[name]; w != nil && w.Session == session {
+		w.seen = 0
+	}
+}
+
 // crashed ends the attempts that the worker had and no longer runs, and frees those that were being stopped.
 func (m *Machine) crashed(at Moment, w *worker, running []Lease) []Change {
 	var changes []Change

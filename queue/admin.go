@@ -24,6 +24,14 @@ func (q *Queue) Register(ctx context.Context, w job.Worker, running ...job.Lease
 	})
 }
 
+// SignOff says that a session of the worker is over: the next may register at once.
+func (q *Queue) SignOff(ctx context.Context, name string, session job.ID) error {
+	return q.volatile(ctx, func(*round) error {
+		q.machine.SignOff(name, session)
+		return nil
+	})
+}
+
 // RemoveWorker makes a worker unknown; job.ErrBusy while it has attempts, unless forced.
 func (q *Queue) RemoveWorker(ctx context.Context, name string, force bool) error {
 	return change(ctx, q, nil, func(r *round) ([]job.Change, error) {

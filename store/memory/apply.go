@@ -40,9 +40,9 @@ func (d *Disk) apply(c job.Change) error {
 	case job.JobEnded:
 		return d.finish(c)
 	case job.JobFreed:
-		return d.alter(c.Seq, func(r *row) error { return lower(&r.held) })
+		return d.alter(c.Seq, func(r *row) error { return r.lower(&r.held) })
 	case job.JobSettled:
-		return d.alter(c.Seq, func(r *row) error { return lower(&r.open) })
+		return d.alter(c.Seq, func(r *row) error { return r.lower(&r.open) })
 	case job.JobProgress:
 		return d.alter(c.Seq, func(r *row) error { return r.progress(c.Result) })
 	case job.WorkerPut:
@@ -177,8 +177,9 @@ func (d *Disk) finish(c job.JobEnded) error {
 	})
 }
 
-func lower(flag *bool) error {
-	if !*flag {
+// lower takes down one of the flags that keep a Done job in memory.
+func (r *row) lower(flag *bool) error {
+	if r.state != done {
 		return errState
 	}
 	*flag = false

@@ -49,16 +49,14 @@ func (d *Disk) alterBuild(id job.ID, f func(*build) error) error {
 	return nil
 }
 
-// refer adds references; a further one to the same job takes the place of the first.
+// refer adds references; where one job is asked for twice, the first stands.
 func (d *Disk) refer(b *build, refs []job.Ref) error {
 	for _, r := range refs {
 		if _, ok := d.jobSeq.get(r.Job); !ok {
 			return errUnknownJob
 		}
 		key := refKey{b.Build.ID, r.Job}
-		if i, ok := d.refAt.get(key); ok {
-			b.refs = slices.Clone(b.refs)
-			b.refs[i] = r
+		if _, ok := d.refAt.get(key); ok {
 			continue
 		}
 		d.refAt.put(key, len(b.refs))

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"time"
 
 	"github.com/headrace/headrace/job"
 	"github.com/headrace/headrace/queue"
@@ -181,10 +182,10 @@ func (s *Store) Commit(ctx context.Context, b *queue.Batch) error {
 		}
 	}
 	d.each(undoable.keep)
-	d.number, d.at = b.Number, b.At
 	d.feed = append(d.feed, round{b.At, changes})
 	d.answer(b)
 	d.prune(b)
+	d.number, d.at = b.Number, b.At
 	return nil
 }
 
@@ -227,6 +228,19 @@ func (d *Disk) prune(b *queue.Batch) {
 		delete(d.answers, d.asked[0].request)
 		d.asked = d.asked[1:]
 	}
+	if first := firstSlice(b.At); first > firstSlice(d.at) {
+		for k := range d.usage.rows {
+			if k.number < first {
+				delete(d.usage.rows, k)
+			}
+		}
+	}
+}
+
+// firstSlice gives the oldest slice that still counts at a moment.
+func firstSlice(at job.Time) int64 {
+	width := int64(job.UsageSlice / time.Microsecond)
+	return int64(at)/width - int64(job.UsageWindow/job.UsageSlice) + 1
 }
 
 // Committed implements queue.Store.

@@ -110,6 +110,9 @@ func (snap *snapshot) set(d *Disk) error {
 		snap.settings = append(snap.settings, job.WorkerPut{Worker: w})
 	}
 	for _, k := range sorted(d.usage.rows, compareSlices) {
+		if k.number < firstSlice(d.at) {
+			continue
+		}
 		snap.settings = append(snap.settings, d.usage.rows[k])
 	}
 	return nil

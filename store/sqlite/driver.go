@@ -1,0 +1,310 @@
+package sqlite
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	"zombiezen.com/go/sqlite"
+	"zombiezen.com/go/sqlite/sqlitex"
+)
+
+// This file is the only one that knows the driver. A conn belongs to one goroutine at a time.
+
+// busyWait is how long a connection waits for another one's lock. Only a migration or a recovery holds one
+// that a reader has to wait for.
+const busyWait = 10 * time.Second
+
+// oldestEngine is the first SQLite version without the fault by which resetting the WAL loses pages.
+var oldestEngine = [3]int{3, 51, 3}
+
+type conn struct {
+	db    *sqlite.Conn
+	stmts [queryCount]*stmt
+	begun bool
+}
+
+// mode is what a connection may do.
+type mode int
+
+const (
+	writing mode = iota
+	reading
+	// frozen reads a file that nobody can be writing and beside which nothing can be created.
+	frozen
+)
+
+func dial(path string, m mode) (*conn, error) {
+	flags := sqlite.OpenReadWrite | sqlite.OpenCreate
+	switch m {
+	case reading:
+		flags = sqlite.OpenReadOnly
+	case frozen:
+		flags = sqlite.OpenReadOnly | sqlite.OpenURI
+		path = (&url.URL{Scheme: "file", Path: path, RawQuery: "immutable=1"}).String()
+	case writing:
+	}
+	db, err := sqlite.OpenConn(path, flags)
+	if err != nil {
+		return nil, err
+	}
+	db.SetBusyTimeout(busyWait)
+	c := &conn{db: db}
+	if err := c.checkEngine(); err != nil {
+		return nil, errors.Join(err, c.close())
+	}
+	return c, nil
+}
+
+func (c *conn) checkEngine() error {
+	version, err := c.text("SELECT sqlite_version()")
+	if err != nil {
+		return err
+	}
+	var have [3]int
+	for i, s := range strings.SplitN(version, ".", 3) {
+		if have[i], err = strconv.Atoi(s); err != nil {
+			return fmt.Errorf("sqlite version %q: %v", version, err)
+		}
+	}
+	for i := range have {
+		if have[i] != oldestEngine[i] {
+			if have[i] > oldestEngine[i] {
+				return nil
+			}
+			return fmt.Errorf("sqlite %s loses data: build headrace with the versions that its go.mod names", version)
+		}
+	}
+	return nil
+}
+
+func (c *conn) close() error { return c.db.Close() }
+
+// script runs statements that give no rows.
+func (c *conn) script(sql string) error { return sqlitex.ExecuteTransient(c.db, sql, nil) }
+
+// scripts runs several statements, as in a migration, within one savepoint.
+func (c *conn) scripts(sql string) error { return sqlitex.ExecuteScript(c.db, sql, nil) }
+
+// number gives the first column of the first row.
+func (c *conn) number(sql string) (n int64, err error) {
+	err = sqlitex.ExecuteTransient(c.db, sql, &sqlitex.ExecOptions{
+		ResultFunc: func(s *sqlite.Stmt) error { n = s.ColumnInt64(0); return nil },
+	})
+	return n, err
+}
+
+// text gives the first column of the first row.
+func (c *conn) text(sql string) (t string, err error) {
+	err = sqlitex.ExecuteTransient(c.db, sql, &sqlitex.ExecOptions{
+		ResultFunc: func(s *sqlite.Stmt) error { t = s.ColumnText(0); return nil },
+	})
+	return t, err
+}
+
+// watch makes statements fail once ctx is done.
+func (c *conn) watch(ctx context.Context) { c.db.SetInterrupt(ctx.Done()) }
+
+// unwatch ends that.
+func (c *conn) unwatch() { c.db.SetInterrupt(nil) }
+
+// changed counts the rows that the last statement changed.
+func (c *conn) changed() int { return c.db.Changes() }
+
+func (c *conn) begin(q query) error {
+	if err := c.query(q).run(); err != nil {
+		return err
+	}
+	c.begun = true
+	return nil
+}
+
+// end commits or rolls back, and always leaves the connection outside a transaction unless SQLite cannot.
+func (c *conn) end(commit bool) error {
+	if !c.begun {
+		return nil
+	}
+	c.begun = false
+	if commit {
+		if err := c.query(qCommit).run(); err != nil {
+			return errors.Join(err, c.rollback())
+		}
+		return nil
+	}
+	return c.rollback()
+}
+
+// rollback does nothing where SQLite has rolled back by itself, as it does when the disk is full.
+func (c *conn) rollback() error {
+	if c.db.AutocommitEnabled() {
+		return nil
+	}
+	return c.query(qRollback).run()
+}
+
+// stmt is a prepared statement that parameters are given to, and columns are read from, in order.
+type stmt struct {
+	s   *sqlite.Stmt
+	err error
+	n   int // parameters given, or columns read
+	// once: the statement is not kept.
+	once bool
+}
+
+func (c *conn) query(q query) *stmt {
+	s := c.stmts[q]
+	if s == nil {
+		s = &stmt{}
+		s.s, s.err = c.db.Prepare(queries[q])
+		if s.err != nil {
+			return s
+		}
+		c.stmts[q] = s
+	}
+	s.n = 0
+	return s
+}
+
+// adhoc prepares a statement for one use.
+func (c *conn) adhoc(sql string) *stmt {
+	s := &stmt{once: true}
+	s.s, _, s.err = c.db.PrepareTransient(sql)
+	return s
+}
+
+func (s *stmt) int(v int64) *stmt {
+	if s.err == nil {
+		s.n++
+		s.s.BindInt64(s.n, v)
+	}
+	return s
+}
+
+func (s *stmt) bool(v bool) *stmt {
+	if v {
+		return s.int(1)
+	}
+	return s.int(0)
+}
+
+func (s *stmt) string(v string) *stmt {
+	if s.err == nil {
+		s.n++
+		s.s.BindText(s.n, v)
+	}
+	return s
+}
+
+// text gives the text, or null if it is empty.
+func (s *stmt) text(v string) *stmt {
+	if v != "" {
+		return s.string(v)
+	}
+	return s.null()
+}
+
+func (s *stmt) null() *stmt {
+	if s.err == nil {
+		s.n++
+		s.s.BindNull(s.n)
+	}
+	return s
+}
+
+// blob gives the bytes, also if there are none.
+func (s *stmt) blob(v []byte) *stmt {
+	if s.err == nil {
+		s.n++
+		s.s.BindBytes(s.n, v)
+	}
+	return s
+}
+
+// bytes gives the bytes, or null if there are none.
+func (s *stmt) bytes(v []byte) *stmt {
+	if len(v) > 0 {
+		return s.blob(v)
+	}
+	return s.null()
+}
+
+// run runs a statement that gives no rows.
+func (s *stmt) run() error {
+	more, err := s.next()
+	if more {
+		return s.done()
+	}
+	return err
+}
+
+// next goes to the next row; false after the last.
+func (s *stmt) next() (bool, error) {
+	if s.err != nil {
+		return false, s.err
+	}
+	s.n = 0
+	more, err := s.s.Step()
+	if !more {
+		if end := s.done(); err == nil {
+			err = end
+		}
+	}
+	return more, err
+}
+
+// done lets go of the rows that are left. It may be called at any time, and again.
+func (s *stmt) done() error {
+	if s.s == nil {
+		return nil
+	}
+	if s.once {
+		err := s.s.Finalize()
+		s.s = nil
+		return err
+	}
+	return s.s.Reset()
+}
+
+func (s *stmt) readInt() int64 {
+	s.n++
+	return s.s.ColumnInt64(s.n - 1)
+}
+
+func (s *stmt) readBool() bool { return s.readInt() != 0 }
+
+func (s *stmt) readString() string {
+	s.n++
+	return s.s.ColumnText(s.n - 1)
+}
+
+// readNull reports whether the next column is null, and passes over it if so.
+func (s *stmt) readNull() bool {
+	if s.s.ColumnType(s.n) != sqlite.TypeNull {
+		return false
+	}
+	s.n++
+	return true
+}
+
+// readBytes gives a copy; nil for null and for nothing.
+func (s *stmt) readBytes() []byte { return s.appendBytes(nil) }
+
+// appendBytes appends the next column to dst.
+func (s *stmt) appendBytes(dst []byte) []byte {
+	s.n++
+	n := s.s.ColumnLen(s.n - 1)
+	if n == 0 {
+		return dst
+	}
+	at := len(dst)
+	dst = append(dst, make([]byte, n)...)
+	s.s.ColumnBytes(s.n-1, dst[at:])
+	return dst
+}
+
+// isNull reports whether a column is null, wherever the reading is.
+func (s *stmt) isNull(column int) bool { return s.s.ColumnType(column) == sqlite.TypeNull }

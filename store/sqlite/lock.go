@@ -1,0 +1,77 @@
+//go:build unix
+
+package sqlite
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"syscall"
+	"time"
+
+	"github.com/headrace/headrace/queue"
+)
+
+// lock is the right to own a file. The operating system holds it: it ends with the process, however that ends.
+// The lock file's content only tells others who it is, and the file is never removed, since a newcomer might
+// have it open.
+type lock struct{ file *os.File }
+
+// holder is the content of the lock file.
+type holder struct {
+	Host  string    `json:"host"`
+	PID   int       `json:"pid"`
+	Since time.Time `json:"since"`
+}
+
+// maxHolder bounds what is read of a lock file.
+const maxHolder = 4096
+
+func takeLock(path string) (_ *lock, err error) {
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o644)
+	if err != nil {
+		return nil, err
+	}
+	l := &lock{f}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, f.Close())
+		}
+	}()
+	// flock belongs to the open file, so it also tells two owners in one process apart.
+	err = syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
+	if errors.Is(err, syscall.EWOULDBLOCK) {
+		return nil, heldBy(f)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("lock %q: %v", path, err)
+	}
+	host, err := os.Hostname()
+	if err != nil {
+		host = "this machine"
+	}
+	note, err := json.Marshal(holder{host, os.Getpid(), time.Now().UTC().Truncate(time.Second)})
+	if err != nil {
+		return nil, err
+	}
+	if err := f.Truncate(0); err != nil {
+		return nil, fmt.Errorf("write %q: %v", path, err)
+	}
+	if _, err := f.WriteAt(append(note, '\n'), 0); err != nil {
+		return nil, fmt.Errorf("write %q: %v", path, err)
+	}
+	return l, nil
+}
+
+// heldBy reads who it is; a note that is being written, or is no note, leaves it open.
+func heldBy(f *os.File) error {
+	var h holder
+	if err := json.NewDecoder(io.LimitReader(f, maxHolder)).Decode(&h); err != nil {
+		return &queue.HeldError{}
+	}
+	return &queue.HeldError{Host: h.Host, PID: h.PID, Since: h.Since}
+}
+
+func (l *lock) release() error { return l.file.Close() }

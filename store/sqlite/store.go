@@ -1,0 +1,167 @@
+package sqlite
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"sync"
+
+	"github.com/headrace/headrace/queue"
+)
+
+// Options say how a store is opened; the zero value is right for most.
+type Options struct {
+	// Readers is how many reads may be under way at once; 0: 4.
+	Readers int
+}
+
+const defaultReaders = 4
+
+// checkpointPages is how far the log grows before a commit copies it back into the file. Longer than SQLite's
+// default: the same pages are written over and over, and one copy serves them all.
+const checkpointPages = 8192
+
+// writerCache is how many KiB of pages the writer keeps.
+const writerCache = 64 << 10
+
+// Store owns a file. It implements queue.Store and queue.History.
+type Store struct {
+	*Reader
+	lock *lock
+
+	mu  sync.Mutex // held by the one who writes
+	w   *conn
+	tx  batch
+	err error // once it is closed
+}
+
+var (
+	_ queue.Store   = (*Store)(nil)
+	_ queue.History = (*Store)(nil)
+)
+
+// Open makes the caller the owner of the file at path, which is created if there is none, and brings its
+// schema up to date. The folder must exist.
+//
+// If it has an owner already, in whatever process, the error is a *queue.HeldError. A file that is not a store
+// of headrace, or that a newer headrace has written, is refused and not touched.
+func Open(ctx context.Context, path string, opts Options) (*Store, error) {
+	s, err := open(ctx, path, opts)
+	if err != nil {
+		return nil, fmt.Errorf("open store %q: %w", path, err)
+	}
+	return s, nil
+}
+
+func open(ctx context.Context, path string, opts Options) (_ *Store, err error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	path, err = resolve(path)
+	if err != nil {
+		return nil, err
+	}
+	l, err := takeLock(path + ".lock")
+	if err != nil {
+		return nil, err
+	}
+	s := &Store{lock: l, Reader: &Reader{path: path}}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, s.release())
+		}
+	}()
+	if err := create(path); err != nil {
+		return nil, err
+	}
+	if s.w, err = dial(path, writing); err != nil {
+		return nil, err
+	}
+	if err := prepare(s.w); err != nil {
+		return nil, err
+	}
+	n := opts.Readers
+	if n <= 0 {
+		n = defaultReaders
+	}
+	if err := s.connect(n, reading); err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
+// create makes an empty file that others cannot read, since it will hold what jobs are given. A file that exists
+// is not opened: closing it would take away the locks of a reader in this process.
+func create(path string) error {
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_RDWR, 0o600)
+	if errors.Is(err, fs.ErrExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	return f.Close()
+}
+
+// prepare checks that the file is ours and makes it ready for writing.
+func prepare(c *conn) error {
+	if err := checkFile(c, true); err != nil {
+		return err
+	}
+	for _, pragma := range []string{
+		"PRAGMA journal_mode = wal",
+		"PRAGMA synchronous = full",
+		fmt.Sprintf("PRAGMA wal_autocheckpoint = %d", checkpointPages),
+		fmt.Sprintf("PRAGMA cache_size = -%d", writerCache),
+		"PRAGMA temp_store = memory",
+	} {
+		if err := c.script(pragma); err != nil {
+			return fmt.Errorf("%s: %w", pragma, err)
+		}
+	}
+	return migrate(c)
+}
+
+// resolve gives the one name of the file by which the lock beside it is found, whatever links lead to it.
+func resolve(path string) (string, error) {
+	path, err := filepath.Abs(path)
+	if err != nil {
+		return "", err
+	}
+	real, err := filepath.EvalSymlinks(path)
+	if !errors.Is(err, fs.ErrNotExist) {
+		return real, err
+	}
+	dir, err := filepath.EvalSymlinks(filepath.Dir(path))
+	if err != nil {
+		return "", err
+	}
+	return filepath.Join(dir, filepath.Base(path)), nil
+}
+
+// Close implements queue.Store.
+func (s *Store) Close() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.err != nil {
+		return s.err
+	}
+	s.err = errClosed
+	if err := s.release(); err != nil {
+		return s.fail("close", err)
+	}
+	return nil
+}
+
+// release closes the writer last, so that it is the one to copy the log back into the file.
+func (s *Store) release() error {
+	err := s.Reader.release()
+	if s.w != nil {
+		err = errors.Join(err, s.w.close())
+		s.w = nil
+	}
+	return errors.Join(err, s.lock.release())
+}
