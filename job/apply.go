@@ -158,6 +158,9 @@ func (m *Machine) applyAdded(r *Record) error {
 		m.alarm(j, r.Wake)
 	}
 	m.retouch(j)
+	if r.Own == nil {
+		m.fresh = append(m.fresh, j)
+	}
 	return nil
 }
 
@@ -374,6 +377,7 @@ func (m *Machine) applyFreed(j *Job) {
 	if next := m.byIdentity[j.identity]; next != nil {
 		m.look(next)
 	}
+	m.touch(j) // it holds its concurrency key no longer
 	m.forget(j)
 }
 
@@ -478,6 +482,9 @@ func (m *Machine) applyChannel(c Channel) {
 // Loaded ends the loading: now is the owner's clock. Each lease gets one full TTL, delays are clamped to their
 // original length, and what was derived is derived again.
 func (m *Machine) Loaded(now Time) {
+	m.pour(math.MaxInt) // before the clamping: limits come from who needs the job
+	m.fresh = nil
+	m.disown()
 	for _, j := range m.Jobs() {
 		m.clamp(j, now)
 	}
@@ -488,7 +495,6 @@ func (m *Machine) Loaded(now Time) {
 			heap.Push(&m.pens, pen{limit, n})
 		}
 	}
-	m.pour(math.MaxInt)
 	m.loading = false
 	checks := m.check
 	m.check = nil

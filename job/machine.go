@@ -33,6 +33,7 @@ type Machine struct {
 	check    []*Job // may have become ready, blocked or unsupported
 	ending   []*build
 	opening  []*buildGate
+	fresh    []*Job // made since the last references, and wanted by nobody yet
 
 	// What the scheduler has to look at.
 	touched []*Job
@@ -63,6 +64,7 @@ type build struct {
 	priority int32
 	audience *Audience
 	jobs     []held // that it wishes for and that are in memory and not Done
+	staged   []*Job // that it keeps until it is complete and says which it wants
 	open     int    // targets and awaited jobs that have not ended
 	worst    Outcome
 	ending   bool

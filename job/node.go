@@ -46,6 +46,7 @@ const (
 	isTouched   // waits in the touched list
 	isUnneeded  // waits in the unneeded list
 	isChecked   // waits in the check list
+	isStaged    // kept by a build that is not complete
 	stop        // a cancel took its builds: stop it, if nobody needs it
 	erase       // its build was never complete: leave no trace of it, if nobody needs it
 )
