@@ -70,6 +70,10 @@ type Limits struct {
 	Silence time.Duration // from its last sign of output
 }
 
+// JudgeSlack is how much later than a worker the engine judges a limit: a worker that is alive says it first, and
+// says more.
+const JudgeSlack = 5 * time.Second
+
 // Ref is a build's wish for a job: it keeps the job alive and lends it its priority.
 type Ref struct {
 	Job ID

@@ -4,19 +4,34 @@ import (
 	"errors"
 	"fmt"
 	"time"
+
+	"github.com/headrace/headrace/job"
 )
 
 var (
 	// ErrNumber: a batch of that number is already stored, or its predecessor is not.
 	ErrNumber = errors.New("batch number out of sequence")
+	// ErrFenced: the store has a newer owner; this one may not write any more.
+	ErrFenced = errors.New("the store has a newer owner")
 	// ErrFeedTruncated: the feed no longer reaches back to where the reader stands; it must start again
 	// from a snapshot.
 	ErrFeedTruncated = errors.New("feed truncated")
-	// ErrFenced: the store has a newer owner; this one must stop.
-	ErrFenced = errors.New("the store has a newer owner")
-	// ErrNotFound: there is no such job or build.
-	ErrNotFound = errors.New("not found")
+	// ErrClosed: the queue has stopped, or was never run.
+	ErrClosed = errors.New("queue closed")
+	// ErrRequest: the request id was used before, for another command.
+	ErrRequest = errors.New("request id used twice")
+	// ErrNotFound is job.ErrNotFound: there is no such job, build or worker.
+	ErrNotFound = job.ErrNotFound
 )
+
+// RetryError reports that a command could not be stored, or that it is unknown whether it was. It may be sent again
+// under the same request id, which makes it happen once.
+type RetryError struct{ Cause error }
+
+func (e *RetryError) Error() string { return "try again: " + e.Cause.Error() }
+
+// Unwrap gives the cause.
+func (e *RetryError) Unwrap() error { return e.Cause }
 
 // HeldError says who owns a store that somebody else tried to open. Its fields are zero where the owner's
 // note about itself could not be read.

@@ -17,7 +17,8 @@ type Store interface {
 	// classes, workers, usage of the last day, then live builds, then live jobs by Seq (those that are not
 	// Done, and the Done ones that are Open or Held), then each live build's references, those to settled jobs
 	// with how they Ended. Payloads (Args, Result) are left out. A record that cannot be read goes to
-	// Head.Corrupt and the rest goes on.
+	// Head.Corrupt and the rest goes on; a live job among them is given, in its place, as a stand-in that has
+	// its ID and Seq alone, so that its dependents still know of it.
 	Load(ctx context.Context, fn func(job.Change) error) (Head, error)
 
 	// Commit stores the batch whole and for good, or not at all. Numbers are consecutive; a number that is

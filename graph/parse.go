@@ -1,0 +1,85 @@
+package graph
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+)
+
+// Parse reads a job-graph file and gives its checked graph. The file is JSON if its first character
+// is an opening brace, else YAML; name is what messages call it. A limit that is 0 is the default.
+//
+// What is wrong with the file is reported as Problems; any other error comes from r. Parse reads r as
+// a stream and stops at the first limit that is passed. Of a JSON file it holds the jobs and the text
+// of one; of a YAML file too, if the jobs stand one below the other in a block, which a mapping in
+// braces does not.
+func Parse(r io.Reader, name string, lim Limits) (*Graph, error) {
+	lim = lim.withDefaults()
+	d := newDecoder(name, lim)
+	src := bufio.NewReaderSize(&sizedReader{r: r, left: lim.File}, 64<<10)
+	if bom, _ := src.Peek(3); string(bom) == "\xef\xbb\xbf" {
+		_, _ = src.Discard(3) // They are in the buffer.
+	}
+	var err error
+	if startsWithBrace(src) {
+		err = newJSONReader(src, d).read()
+	} else {
+		err = newYAMLReader(src, d).read()
+	}
+	if err != nil && !errors.Is(err, errStop) {
+		return nil, fmt.Errorf("read %s: %w", name, err)
+	}
+	if err != nil || d.full() {
+		// The rest is unknown, so what is said of the jobs together could be wrong.
+		return nil, d.err()
+	}
+	d.end()
+	return link(d)
+}
+
+// startsWithBrace looks for the first character as far as the buffer reaches.
+func startsWithBrace(src *bufio.Reader) bool {
+	for n := 64; ; n *= 4 {
+		n = min(n, src.Size())
+		b, err := src.Peek(n)
+		if rest := bytes.TrimLeft(b, " \t\r\n"); len(rest) > 0 {
+			return rest[0] == '{'
+		}
+		if err != nil || n == src.Size() {
+			return false
+		}
+	}
+}
+
+var (
+	// errStop ends the reading of a file whose problems are in the report.
+	errStop = errors.New("stop")
+	// errTooLarge is what a sizedReader says of a file over its limit.
+	errTooLarge = errors.New("file too large")
+)
+
+// sizedReader passes on at most left bytes, then fails with errTooLarge if there are more. It keeps its
+// error, because a bufio.Reader that is peeked into forgets it.
+type sizedReader struct {
+	r    io.Reader
+	left int64
+	err  error
+}
+
+func (s *sizedReader) Read(p []byte) (int, error) {
+	if s.err != nil {
+		return 0, s.err
+	}
+	if int64(len(p)) > s.left+1 {
+		p = p[:s.left+1]
+	}
+	n, err := s.r.Read(p)
+	if int64(n) > s.left {
+		n, err = int(s.left), errTooLarge
+	}
+	s.left -= int64(n)
+	s.err = err
+	return n, err
+}

@@ -1,0 +1,285 @@
+package graph
+
+import (
+	"cmp"
+	"container/heap"
+	"math"
+	"slices"
+	"time"
+
+	"github.com/headrace/headrace/job"
+)
+
+// unknownEstimate is what a job without an estimate counts as.
+const unknownEstimate = time.Second
+
+// Plan is a forecast of a run. Times count from its start.
+type Plan struct {
+	// Steps holds one step a job, in the order in which they start.
+	Steps []Step
+	// Critical is the longest path, as indexes into Graph.Jobs: no number of slots makes the run shorter.
+	Critical []int
+	// Width is the greatest number of jobs that run at once when slots do not bound them.
+	Width int
+	// Work is the sum of all estimates, Makespan the end of the last job.
+	Work, Makespan time.Duration
+}
+
+// Step is the forecast of one job, an index into Graph.Jobs.
+type Step struct {
+	Job           int
+	Start, Finish time.Duration
+}
+
+// Plan forecasts a run on a machine with slots, where 0 or less means no bound: whenever a slot is free it
+// starts the job with the greatest priority, then the one with the longest remaining path, which an order
+// need lifts to that of the dependent. An exclusive job runs alone. It takes O((n+e) log n).
+//
+// The estimate of a job that is 0 or less means unknown and counts as one second; a nil function means
+// that all are. Estimates so long that their sum would not fit a time.Duration are cut.
+func (g *Graph) Plan(slots int, estimate func(i int) time.Duration) Plan {
+	if len(g.Jobs) == 0 {
+		return Plan{}
+	}
+	p := planner{g: g, estimates: make([]time.Duration, len(g.Jobs))}
+	var plan Plan
+	for i := range p.estimates {
+		e := unknownEstimate
+		if estimate != nil {
+			if given := estimate(i); given > 0 {
+				e = min(given, math.MaxInt64/time.Duration(len(g.Jobs)))
+			}
+		}
+		p.estimates[i] = e
+		plan.Work += e
+	}
+	p.start, p.list = g.dependents()
+	p.rank()
+	plan.Critical = p.critical()
+	plan.Width = p.width()
+	if slots <= 0 {
+		slots = len(g.Jobs)
+	}
+	plan.Steps = p.run(slots)
+	for _, s := range plan.Steps {
+		plan.Makespan = max(plan.Makespan, s.Finish)
+	}
+	return plan
+}
+
+// planner holds what the parts of Plan share; slices are by the index of a job.
+type planner struct {
+	g         *Graph
+	estimates []time.Duration
+	// start and list are what Graph.dependents gives.
+	start, list []int32
+	// remaining is the length of the longest path from the start of a job to the end of the run.
+	remaining []time.Duration
+	// lifted is remaining, or that of an order dependent if it is longer.
+	lifted []time.Duration
+	// turn decides between equals: the place in an order that keeps order needs too, where they are in
+	// no cycle.
+	turn []int32
+}
+
+func (p *planner) dependents(i int) []int32 { return p.list[p.start[i]:p.start[i+1]] }
+
+// rank finds remaining, lifted and turn.
+func (p *planner) rank() {
+	n := len(p.g.Jobs)
+	p.remaining, p.lifted, p.turn = make([]time.Duration, n), make([]time.Duration, n), make([]int32, n)
+	for i := n - 1; i >= 0; i-- {
+		for _, dependent := range p.dependents(i) {
+			p.remaining[i] = max(p.remaining[i], p.remaining[dependent])
+		}
+		p.remaining[i] += p.estimates[i]
+	}
+	order, sorted := p.withOrder()
+	copy(p.lifted, p.remaining)
+	for turn, i := range order {
+		p.turn[i] = int32(turn)
+	}
+	for k := len(order) - 1; k >= 0; k-- {
+		i := order[k]
+		for _, need := range p.g.Jobs[i].Needs {
+			if need.waits() || sorted[i] && sorted[need.Job] {
+				p.lifted[need.Job] = max(p.lifted[need.Job], p.lifted[i])
+			}
+		}
+	}
+}
+
+// withOrder sorts over all needs; sorted tells which jobs are in no cycle and behind none. The others
+// follow in their own order.
+func (p *planner) withOrder() (order []int32, sorted []bool) {
+	n := len(p.g.Jobs)
+	waits, dependents := make([]int32, n), make([][]int32, n)
+	for i := range p.g.Jobs {
+		for _, need := range p.g.Jobs[i].Needs {
+			if need.Policy == job.Order {
+				dependents[need.Job] = append(dependents[need.Job], int32(i))
+			}
+		}
+		waits[i] = int32(len(p.g.Jobs[i].Needs))
+	}
+	var ready intHeap
+	for i, w := range waits {
+		if w == 0 {
+			ready = append(ready, int32(i))
+		}
+	}
+	sorted = make([]bool, n)
+	for len(ready) > 0 {
+		i := heap.Pop(&ready).(int32)
+		order, sorted[i] = append(order, i), true
+		for _, all := range [][]int32{p.dependents(int(i)), dependents[i]} {
+			for _, dependent := range all {
+				if waits[dependent]--; waits[dependent] == 0 {
+					heap.Push(&ready, dependent)
+				}
+			}
+		}
+	}
+	for i := range n {
+		if !sorted[i] {
+			order = append(order, int32(i))
+		}
+	}
+	return order, sorted
+}
+
+// critical follows the longest remaining path from the job where it begins.
+func (p *planner) critical() []int {
+	at := 0
+	for i := range p.g.Jobs {
+		if p.remaining[i] > p.remaining[at] {
+			at = i
+		}
+	}
+	path := []int{at}
+	for {
+		next := -1
+		for _, dependent := range p.dependents(at) {
+			if next < 0 || p.remaining[dependent] > p.remaining[next] {
+				next = int(dependent)
+			}
+		}
+		if next < 0 {
+			return path
+		}
+		path, at = append(path, next), next
+	}
+}
+
+// width counts the jobs that run at once when each starts as soon as its needs have ended.
+func (p *planner) width() int {
+	type change struct {
+		at time.Duration
+		by int
+	}
+	n := len(p.g.Jobs)
+	finish := make([]time.Duration, n)
+	changes := make([]change, 0, 2*n)
+	for i := range p.g.Jobs {
+		var start time.Duration
+		for _, need := range p.g.Jobs[i].Needs {
+			if need.waits() {
+				start = max(start, finish[need.Job])
+			}
+		}
+		finish[i] = start + p.estimates[i]
+		changes = append(changes, change{start, 1}, change{finish[i], -1})
+	}
+	// At one time, ends come before starts.
+	slices.SortFunc(changes, func(a, b change) int { return cmp.Or(cmp.Compare(a.at, b.at), cmp.Compare(a.by, b.by)) })
+	running, width := 0, 0
+	for _, c := range changes {
+		running += c.by
+		width = max(width, running)
+	}
+	return width
+}
+
+// run plays the run.
+func (p *planner) run(slots int) []Step {
+	n := len(p.g.Jobs)
+	steps := make([]Step, 0, n)
+	waits := make([]int32, n)
+	for _, dependent := range p.list {
+		waits[dependent]++
+	}
+	ready := &readyHeap{p: p}
+	for i, w := range waits {
+		if w == 0 {
+			heap.Push(ready, int32(i))
+		}
+	}
+	var running finishHeap
+	var now time.Duration
+	alone := false
+	for len(steps) < n || len(running) > 0 {
+		for len(ready.jobs) > 0 && len(running) < slots && !alone {
+			exclusive := p.g.Jobs[ready.jobs[0]].Exclusive
+			if exclusive && len(running) > 0 {
+				break // It is next; nothing overtakes it.
+			}
+			i := int(heap.Pop(ready).(int32))
+			step := Step{Job: i, Start: now, Finish: now + p.estimates[i]}
+			steps = append(steps, step)
+			heap.Push(&running, step)
+			alone = exclusive
+		}
+		// All that end at one time release their dependents before the next choice.
+		for now = running[0].Finish; len(running) > 0 && running[0].Finish == now; {
+			ended := heap.Pop(&running).(Step)
+			for _, dependent := range p.dependents(ended.Job) {
+				if waits[dependent]--; waits[dependent] == 0 {
+					heap.Push(ready, dependent)
+				}
+			}
+		}
+		alone = false
+	}
+	return steps
+}
+
+// readyHeap has the job to start next on top.
+type readyHeap struct {
+	p    *planner
+	jobs []int32
+}
+
+func (h *readyHeap) Len() int      { return len(h.jobs) }
+func (h *readyHeap) Swap(a, b int) { h.jobs[a], h.jobs[b] = h.jobs[b], h.jobs[a] }
+func (h *readyHeap) Push(x any)    { h.jobs = append(h.jobs, x.(int32)) }
+func (h *readyHeap) Less(a, b int) bool {
+	i, k := h.jobs[a], h.jobs[b]
+	return cmp.Or(
+		cmp.Compare(h.p.g.Jobs[k].Priority, h.p.g.Jobs[i].Priority),
+		cmp.Compare(h.p.lifted[k], h.p.lifted[i]),
+		cmp.Compare(h.p.turn[i], h.p.turn[k])) < 0
+}
+
+func (h *readyHeap) Pop() any {
+	last := len(h.jobs) - 1
+	x := h.jobs[last]
+	h.jobs = h.jobs[:last]
+	return x
+}
+
+// finishHeap has the step that ends next on top.
+type finishHeap []Step
+
+func (h finishHeap) Len() int      { return len(h) }
+func (h finishHeap) Swap(a, b int) { h[a], h[b] = h[b], h[a] }
+func (h *finishHeap) Push(x any)   { *h = append(*h, x.(Step)) }
+func (h finishHeap) Less(a, b int) bool {
+	return cmp.Or(cmp.Compare(h[a].Finish, h[b].Finish), cmp.Compare(h[a].Job, h[b].Job)) < 0
+}
+
+func (h *finishHeap) Pop() any {
+	last := len(*h) - 1
+	x := (*h)[last]
+	*h = (*h)[:last]
+	return x
+}

@@ -1,0 +1,598 @@
+package job
+
+import (
+	"container/heap"
+	"fmt"
+	"math"
+	"slices"
+	"time"
+)
+
+// Apply makes one change. It is the only way in which the Machine's durable state moves; replaying what a
+// store kept is recovery. An error means that the change does not fit the state: the history is corrupt.
+func (m *Machine) Apply(c Change) error {
+	switch c := c.(type) {
+	case BuildAdded, BuildReferred, BuildSealed, BuildActivated, BuildBumped, BuildEnded:
+		return m.applyBuild(c)
+	case JobAdded:
+		return m.applyAdded(&c.Record)
+	case WorkerPut:
+		m.applyWorker(c.Worker)
+	case WorkerRemoved:
+		m.applyWorkerRemoved(c.Name)
+	case ChannelPut:
+		m.applyChannel(c.Channel)
+	case ClassMarked:
+		k := m.class(c.Class)
+		k.since = c.Since
+		if k.jobs == 0 && k.since == 0 {
+			delete(m.classes, c.Class)
+		}
+	case UsagePut:
+		m.applyUsage(c)
+	case JobDeleted, BuildDeleted, DurationLearned, FailureCached, FailureCleared:
+		// The store's alone.
+	default:
+		return m.applyJob(c)
+	}
+	return nil
+}
+
+// applyJob makes a change of a job that is in memory.
+func (m *Machine) applyJob(c Change) error {
+	id, ok := jobOf(c)
+	j := m.jobs[id]
+	if !ok || j == nil {
+		return fmt.Errorf("apply %T: job %s is not in memory", c, id)
+	}
+	switch c := c.(type) {
+	case JobKept:
+		own, x := c.Own, j.extra()
+		j.in.take(own.offers())
+		if x.own != nil {
+			j.in.drop(x.own.offers())
+		}
+		x.own = &own
+		m.retouch(j)
+	case JobReleased:
+		if s, ok := j.state.(Blocked); ok {
+			j.state = s.Release()
+			m.touch(j)
+			return nil
+		}
+		return illegal(c, j)
+	case JobBlocked:
+		if s, ok := j.state.(Ready); ok {
+			j.state = s.Block()
+			m.touch(j)
+			return nil
+		}
+		return illegal(c, j)
+	case JobStarted:
+		return m.applyStarted(j, &c)
+	case JobRetried:
+		return m.applyRetried(j, &c)
+	case JobEnded:
+		return m.applyEnded(j, &c)
+	case JobFreed:
+		m.applyFreed(j)
+	case JobSettled:
+		j.flags.clear(openEnd)
+		m.forget(j)
+	case JobProgress:
+	}
+	return nil
+}
+
+func jobOf(c Change) (ID, bool) {
+	switch c := c.(type) {
+	case JobKept:
+		return c.Job, true
+	case JobReleased:
+		return c.Job, true
+	case JobBlocked:
+		return c.Job, true
+	case JobStarted:
+		return c.Job, true
+	case JobRetried:
+		return c.Job, true
+	case JobEnded:
+		return c.Job, true
+	case JobFreed:
+		return c.Job, true
+	case JobSettled:
+		return c.Job, true
+	case JobProgress:
+		return c.Job, true
+	default:
+		return ID{}, false
+	}
+}
+
+func illegal(c Change, j *Job) error {
+	return fmt.Errorf("apply %T: job %s is %s", c, j.id, j.state)
+}
+
+func (m *Machine) applyAdded(r *Record) error {
+	if m.jobs[r.Spec.ID] != nil {
+		return fmt.Errorf("apply JobAdded: job %s is already in memory", r.Spec.ID)
+	}
+	s := &r.Spec
+	j := &Job{
+		id: s.ID, seq: r.Seq, at: r.At, name: s.Name, identity: s.Identity(),
+		class: m.class(s.Class()), state: Blocked{}, estimate: or(s.Estimate, DefaultEstimate),
+		last: r.Last, lastEnd: r.LastEnd,
+	}
+	j.class.jobs++
+	if s.Exclusive {
+		j.flags.set(exclusive)
+	}
+	if s.CacheFailure {
+		j.flags.set(cacheFailure)
+	}
+	if r.Own != nil || s.Retry != (Retry{}) || s.Gate != (Gate{}) || r.Tally != (Tally{}) || r.Wake != 0 {
+		j.more = &extra{own: r.Own, retry: s.Retry, gate: s.Gate, tally: r.Tally, wake: r.Wake, delay: r.Delay}
+	}
+	m.jobs[j.id] = j
+	m.seq = max(m.seq, r.Seq)
+	m.touch(j)
+	if r.End != nil {
+		return m.loadEnded(j, r)
+	}
+	m.byIdentity[j.identity] = j
+	if r.Running {
+		if j.more != nil {
+			j.more.wake, j.more.delay = 0, 0
+		}
+		j.state = Blocked{}.Release().Start(j.last)
+		m.attach(j, r.Last.Start)
+		m.meter(j, 1)
+	}
+	for _, n := range s.Needs {
+		m.need(j, n)
+	}
+	if r.Own != nil {
+		j.in.take(r.Own.offers())
+	}
+	if r.Wake != 0 && !r.Running {
+		m.alarm(j, r.Wake)
+	}
+	m.retouch(j)
+	if r.Own == nil {
+		m.fresh = append(m.fresh, j)
+	}
+	return nil
+}
+
+// need joins j to a dependency that still has something to tell it.
+func (m *Machine) need(j *Job, n Need) {
+	d := m.jobs[n.Job]
+	switch {
+	case d == nil:
+	case !d.done():
+		j.join(d, n.Policy, n.Loose)
+		m.retouch(d)
+	case n.Policy == Success && d.state.(Done).End.Outcome != Succeeded:
+		m.condemn(j, d)
+	}
+}
+
+// condemn notes that j cannot get the success of d that it needs.
+func (m *Machine) condemn(j, d *Job) {
+	if x := j.extra(); x.doom == nil && j.waiting() {
+		x.doom = d
+		d.extra().tells++
+		m.doomed = append(m.doomed, doom{j, d})
+	}
+}
+
+// loadEnded takes up a Done job that still has something to tell or to free.
+func (m *Machine) loadEnded(j *Job, r *Record) error {
+	j.state = Blocked{}.End(r.End)
+	if r.Open {
+		j.flags.set(openEnd)
+		m.doomed = append(m.doomed, doom{nil, j})
+	}
+	if r.Held {
+		if r.Last == nil {
+			return fmt.Errorf("apply JobAdded: job %s is held without an attempt", j.id)
+		}
+		j.flags.set(heldAttempt)
+		m.lingering[j.identity] = j
+		m.attach(j, r.Last.Start)
+	}
+	return nil
+}
+
+func (m *Machine) applyStarted(j *Job, c *JobStarted) error {
+	s, ok := j.state.(Ready)
+	if !ok {
+		return illegal(*c, j)
+	}
+	a := c.Attempt
+	j.last, j.lastEnd = &a, nil
+	j.state = s.Start(j.last)
+	if j.more != nil {
+		j.more.wake, j.more.delay = 0, 0
+	}
+	m.attach(j, a.Start)
+	m.meter(j, 1)
+	m.touch(j)
+	return nil
+}
+
+// attach gives the job's newest attempt its lease and its slot.
+func (m *Machine) attach(j *Job, now Time) {
+	if len(j.last.Groups) == 0 {
+		j.last.Groups = []string{""}
+	}
+	ttl := m.Channel(j.class.Channel).TTL
+	l := j.limits()
+	j.lease = &lease{deadline: now.Add(ttl), beat: now, output: now, timeout: l.Timeout, silence: l.Silence}
+	w := m.workers[j.last.Worker]
+	if w == nil {
+		// Only a damaged store loses a worker that holds a lease; the attempt is still accounted for.
+		m.applyWorker(Worker{Name: j.last.Worker, Drained: true})
+		w = m.workers[j.last.Worker]
+	}
+	w.jobs = append(w.jobs, j)
+	m.moved = append(m.moved, w.Name)
+	m.still(j)
+	if at, ok := m.nextLook(j); ok {
+		m.alarm(j, at)
+	}
+}
+
+// detach ends the lease and frees the slot.
+func (m *Machine) detach(j *Job) {
+	if w := m.workers[j.last.Worker]; w != nil {
+		if i := slices.Index(w.jobs, j); i >= 0 {
+			w.jobs = slices.Delete(w.jobs, i, i+1)
+		}
+		m.moved = append(m.moved, w.Name)
+	}
+	j.lease = nil
+	m.still(j)
+}
+
+func (m *Machine) applyRetried(j *Job, c *JobRetried) error {
+	s, ok := j.state.(Running)
+	if !ok {
+		return illegal(*c, j)
+	}
+	m.meter(j, -1)
+	m.detach(j)
+	j.state = s.Again()
+	end := c.Attempt
+	end.Result = nil
+	j.lastEnd = &end
+	x := j.extra()
+	x.tally, x.wake, x.delay = c.Tally, c.Wake, c.Delay
+	if c.Wake != 0 {
+		m.alarm(j, c.Wake)
+	}
+	// Limits and needs may have changed while it ran.
+	m.look(j)
+	m.doubt(j)
+	m.touch(j)
+	return nil
+}
+
+func (m *Machine) applyEnded(j *Job, c *JobEnded) error {
+	end := c.End
+	switch s := j.state.(type) {
+	case Blocked:
+		j.state = s.End(&end)
+	case Ready:
+		j.state = s.End(&end)
+	case Running:
+		j.state = s.End(&end)
+		m.meter(j, -1)
+		if c.Held {
+			j.flags.set(heldAttempt)
+			m.lingering[j.identity] = j
+			m.retime(j)
+		} else {
+			m.detach(j)
+		}
+	case Done:
+		return illegal(*c, j)
+	}
+	if c.Attempt != nil {
+		e := *c.Attempt
+		e.Result = nil
+		j.lastEnd = &e
+	}
+	if m.byIdentity[j.identity] == j {
+		delete(m.byIdentity, j.identity)
+	}
+	m.touch(j)
+	m.leaveBuilds(j, end.Outcome)
+	m.leaveNeeds(j, &end)
+	m.tellDependents(j, &end)
+	if c.Open {
+		j.flags.set(openEnd)
+		j.extra()
+		m.doomed = append(m.doomed, doom{nil, j})
+	}
+	m.forget(j)
+	return nil
+}
+
+// leaveBuilds counts the end for the builds that wish for the job.
+func (m *Machine) leaveBuilds(j *Job, o Outcome) {
+	for i := range j.wishes {
+		w := &j.wishes[i]
+		b := w.build
+		b.remove(w.back)
+		b.count(o, w.awaited, w.optional)
+		m.mayEnd(b)
+	}
+	j.wishes = nil
+}
+
+// leaveNeeds takes the job's demand off its dependencies. If somebody cancelled it, what only it needed stops, too.
+func (m *Machine) leaveNeeds(j *Job, end *End) {
+	pass := j.flags & (stop | erase)
+	if end.Outcome == Cancelled && end.Detail != NotNeeded {
+		pass |= stop
+	}
+	for len(j.needs) > 0 {
+		d := j.needs[len(j.needs)-1].job
+		if j.needs[len(j.needs)-1].blocks() {
+			d.flags.set(pass)
+		}
+		j.part(int32(len(j.needs) - 1))
+		m.retouch(d)
+	}
+	if x := j.more; x != nil && x.doom != nil {
+		x.doom.more.tells--
+		x.doom = nil
+	}
+	j.in, j.out = demand{}, offer{}
+	if slot := j.slot; slot != 0 && !j.flags.has(heldAttempt) {
+		m.still(j)
+	}
+}
+
+// tellDependents releases or dooms each job that waits for this one.
+func (m *Machine) tellDependents(j *Job, end *End) {
+	for len(j.dependents) > 0 {
+		e := j.dependents[len(j.dependents)-1]
+		e.job.part(e.back)
+		if e.policy == Success && end.Outcome != Succeeded {
+			m.condemn(e.job, j)
+		} else if e.blocks() {
+			m.look(e.job)
+		}
+	}
+}
+
+func (m *Machine) applyFreed(j *Job) {
+	j.flags.clear(heldAttempt)
+	m.detach(j)
+	if m.lingering[j.identity] == j {
+		delete(m.lingering, j.identity)
+	}
+	if next := m.byIdentity[j.identity]; next != nil {
+		m.look(next)
+	}
+	m.touch(j) // it holds its concurrency key no longer
+	m.forget(j)
+}
+
+// forget drops a Done job that has nothing left to tell or to free.
+func (m *Machine) forget(j *Job) {
+	if !j.done() || j.flags.has(heldAttempt) || j.flags.has(openEnd) {
+		return
+	}
+	delete(m.jobs, j.id)
+	m.still(j)
+	j.class.jobs--
+	if j.class.jobs == 0 && j.class.since == 0 {
+		delete(m.classes, j.class.Class)
+	}
+}
+
+// class finds or makes the class.
+func (m *Machine) class(c Class) *class {
+	k := m.classes[c]
+	if k == nil {
+		k = &class{Class: c}
+		for _, w := range m.workers {
+			if len(w.Lacks(c)) == 0 {
+				k.capable++
+			}
+		}
+		m.classes[c] = k
+	}
+	return k
+}
+
+func (m *Machine) applyWorker(w Worker) {
+	old := m.workers[w.Name]
+	for _, k := range m.classes {
+		if old != nil && len(old.Lacks(k.Class)) == 0 {
+			k.capable--
+		}
+		if len(w.Lacks(k.Class)) == 0 {
+			k.capable++
+		}
+	}
+	if old == nil {
+		m.workers[w.Name] = &worker{Worker: w}
+	} else {
+		old.Worker = w
+	}
+	if w.Until != 0 {
+		heap.Push(&m.pens, pen{w.Until, w.Name})
+	}
+	m.moved = append(m.moved, w.Name)
+}
+
+func (m *Machine) applyWorkerRemoved(name string) {
+	old := m.workers[name]
+	if old == nil {
+		return
+	}
+	for _, k := range m.classes {
+		if len(old.Lacks(k.Class)) == 0 {
+			k.capable--
+		}
+	}
+	delete(m.workers, name)
+	m.moved = append(m.moved, name)
+	m.lookUnserved()
+}
+
+// lookUnserved looks at each waiting job that no known worker can run: its grace begins or has a new end.
+func (m *Machine) lookUnserved() {
+	if m.loading {
+		return
+	}
+	for _, j := range m.some(func(j *Job) bool { return j.waiting() && j.class.capable == 0 }) {
+		m.look(j)
+	}
+}
+
+// some gives the jobs in memory that f picks, oldest first.
+func (m *Machine) some(f func(*Job) bool) []*Job {
+	var some []*Job
+	for _, j := range m.jobs {
+		if f(j) {
+			some = append(some, j)
+		}
+	}
+	slices.SortFunc(some, func(a, b *Job) int { return int(a.seq - b.seq) })
+	return some
+}
+
+func (m *Machine) applyChannel(c Channel) {
+	c.PausedKinds = slices.Clone(c.PausedKinds)
+	m.channels[c.Name] = &c
+	for _, n := range m.Workers() {
+		m.moved = append(m.moved, n)
+	}
+	for _, j := range m.some(func(j *Job) bool { return j.class.Channel == c.Name && j.waiting() }) {
+		m.touch(j)
+	}
+	m.lookUnserved()
+}
+
+// Loaded ends the loading: now is the owner's clock. Each lease gets one full TTL, delays are clamped to their
+// original length, and what was derived is derived again.
+func (m *Machine) Loaded(now Time) {
+	m.pour(math.MaxInt) // before the clamping: limits come from who needs the job
+	m.fresh = nil
+	m.disown()
+	for _, j := range m.Jobs() {
+		m.clamp(j, now)
+	}
+	for _, n := range m.Workers() {
+		w := m.workers[n]
+		if limit := now.Add(w.Delay); w.Until > limit {
+			w.Until = limit
+			heap.Push(&m.pens, pen{limit, n})
+		}
+	}
+	m.loading = false
+	checks := m.check
+	m.check = nil
+	for _, j := range checks {
+		j.flags.clear(isChecked)
+		if b, ok := j.state.(Blocked); ok && m.releasable(j, now) {
+			j.state = b.Release()
+		}
+		if end, ok := m.patience(j); ok && j.waiting() {
+			m.alarm(j, end)
+		}
+	}
+}
+
+func (m *Machine) clamp(j *Job, now Time) {
+	if x := j.more; x != nil && x.wake > now.Add(x.delay) {
+		x.wake = now.Add(x.delay)
+		m.alarm(j, x.wake)
+	}
+	if j.lease == nil {
+		return
+	}
+	if j.running() {
+		m.meter(j, -1)
+	}
+	if j.last.Start > now {
+		j.last.Start = now
+	}
+	ttl := m.Channel(j.class.Channel).TTL
+	j.lease.deadline, j.lease.beat, j.lease.output = now.Add(ttl), now, now
+	l := j.limits()
+	j.lease.timeout, j.lease.silence = l.Timeout, l.Silence
+	if j.running() {
+		m.meter(j, 1)
+	}
+	m.retime(j)
+}
+
+// retime sets the alarm of a job with a lease anew.
+func (m *Machine) retime(j *Job) {
+	m.still(j)
+	if at, ok := m.nextLook(j); ok {
+		m.alarm(j, at)
+	}
+}
+
+// nextLook gives the nearest moment at which the passing of time alone changes something for the job.
+func (m *Machine) nextLook(j *Job) (at Time, ok bool) {
+	sooner := func(t Time) {
+		if !ok || t < at {
+			at, ok = t, true
+		}
+	}
+	if l := j.lease; l != nil {
+		if j.Held() || !m.Channel(j.class.Channel).CallerJudges {
+			sooner(l.deadline)
+		}
+		if j.running() {
+			if l.timeout > 0 {
+				sooner(j.last.Start.Add(l.timeout + JudgeSlack))
+			}
+			if l.silence > 0 {
+				sooner(l.output.Add(l.silence + JudgeSlack))
+			}
+			if !l.aged {
+				sooner(j.last.Start.Add(UsageWindow))
+			}
+		}
+		return at, ok
+	}
+	if !j.waiting() {
+		return 0, false
+	}
+	if j.more != nil && j.more.wake != 0 {
+		sooner(j.more.wake)
+	}
+	if end, has := m.patience(j); has {
+		sooner(end)
+	}
+	return at, ok
+}
+
+// releasable reports whether nothing holds the waiting job back.
+func (m *Machine) releasable(j *Job, now Time) bool {
+	return j.waits == 0 && j.in.active > 0 && j.Wake() <= now && m.lingering[j.identity] == nil &&
+		(j.more == nil || j.more.doom == nil)
+}
+
+// Lost lists the attempts whose worker has not been heard of for longer than the given time, for channels
+// whose caller judges lost leases.
+func (m *Machine) Lost(channel string, now Time, silent time.Duration) []*Job {
+	var lost []*Job
+	for _, n := range m.Workers() {
+		for _, j := range m.workers[n].jobs {
+			if j.running() && j.class.Channel == channel && now.Sub(j.lease.beat) > silent {
+				lost = append(lost, j)
+			}
+		}
+	}
+	return lost
+}

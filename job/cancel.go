@@ -1,0 +1,147 @@
+package job
+
+import "slices"
+
+// CancelBuild ends a live build as cancelled. Jobs that no other live build needs are dropped; running ones are
+// stopped, or, with spare, go on and are recorded. ErrNotFound: no such live build.
+func (m *Machine) CancelBuild(now Time, id ID, spare bool) ([]Change, error) {
+	b := m.builds[id]
+	if b == nil {
+		return nil, ErrNotFound
+	}
+	return []Change{BuildEnded{Build: id, At: now, Outcome: Cancelled, Spare: spare, Erased: b.Staged}}, nil
+}
+
+// CancelJob ends a job as cancelled: a waiting one at once; a running one at once, too, while its slot and
+// its identity stay taken until the worker confirms or the lease ends. It is refused with *NeededError if more
+// than the build that asks (of; none: any one) need the job, unless forced. ErrEnded: there is nothing to cancel.
+func (m *Machine) CancelJob(now Time, id, of ID, force bool, why string) ([]Change, error) {
+	j := m.jobs[id]
+	if j == nil {
+		return nil, ErrNotFound
+	}
+	if j.done() {
+		return nil, ErrEnded
+	}
+	if !force {
+		if err := m.othersNeed(j, of); err != nil {
+			return nil, err
+		}
+	}
+	end := End{Outcome: Cancelled, Message: why}
+	if j.running() {
+		return m.halt(j, now, end), nil
+	}
+	return []Change{m.end(j, now, end)}, nil
+}
+
+// FailJob ends a job that has never been started with a verdict of the caller's. ErrBusy: it runs; ErrEnded: it has
+// ended.
+func (m *Machine) FailJob(now Time, id ID, why string, result []byte) ([]Change, error) {
+	j := m.jobs[id]
+	switch {
+	case j == nil:
+		return nil, ErrNotFound
+	case j.done():
+		return nil, ErrEnded
+	case j.running():
+		return nil, ErrBusy
+	}
+	end := m.end(j, now, End{Outcome: Failed, Message: why}).(JobEnded)
+	end.Result = result
+	return []Change{end}, nil
+}
+
+// neededMax is how many builds a NeededError names.
+const neededMax = 20
+
+func (m *Machine) othersNeed(j *Job, of ID) error {
+	builds, alone := m.needing(j)
+	askers := 0
+	if of.IsZero() {
+		askers = 1 // whoever asks speaks for one of those that need it, but not for a dependent's own sake
+	} else {
+		builds = slices.DeleteFunc(builds, func(b *build) bool { return b.Build.ID == of })
+	}
+	needers := len(builds)
+	if j.own() != nil {
+		needers++
+	}
+	if needers <= askers && !alone {
+		return nil
+	}
+	e := &NeededError{Job: j.id, Alone: alone || j.own() != nil}
+	for _, b := range builds[:min(len(builds), neededMax)] {
+		e.Builds = append(e.Builds, b.record())
+	}
+	return e
+}
+
+// needing gives the live builds that need the job, directly or through dependents, oldest first, and whether
+// one of those dependents stands for itself.
+func (m *Machine) needing(j *Job) (builds []*build, alone bool) {
+	seen := map[*Job]bool{j: true}
+	found := map[*build]bool{}
+	for todo := []*Job{j}; len(todo) > 0; {
+		k := todo[len(todo)-1]
+		todo = todo[:len(todo)-1]
+		for i := range k.wishes {
+			if b := k.wishes[i].build; !found[b] {
+				found[b] = true
+				builds = append(builds, b)
+			}
+		}
+		alone = alone || k.own() != nil && k != j
+		for _, e := range k.dependents {
+			if e.blocks() && !seen[e.job] {
+				seen[e.job] = true
+				todo = append(todo, e.job)
+			}
+		}
+	}
+	slices.SortFunc(builds, func(a, b *build) int { return int(a.Seq - b.Seq) })
+	return builds, alone
+}
+
+// Bump gives a live build a new priority, up or down; its jobs follow.
+func (m *Machine) Bump(id ID, priority int32) ([]Change, error) {
+	if err := checkPriority("priority", priority); err != nil {
+		return nil, err
+	}
+	b := m.builds[id]
+	if b == nil {
+		return nil, ErrNotFound
+	}
+	if b.priority == priority {
+		return nil, nil
+	}
+	return []Change{BuildBumped{id, priority}}, nil
+}
+
+// DeleteJob takes a Done job out of the history. ErrBusy: it is in memory still (cancel it first, and let its
+// worker confirm), or one of its dependents is unfinished and can read it. ErrNotFound: facts do not know it.
+func (m *Machine) DeleteJob(id ID, dependents []ID, facts *Facts) ([]Change, error) {
+	if m.jobs[id] != nil {
+		return nil, ErrBusy
+	}
+	if facts == nil || facts.Jobs[id] == nil {
+		return nil, ErrNotFound
+	}
+	for _, d := range dependents {
+		if j := m.jobs[d]; j != nil && !j.done() {
+			return nil, ErrBusy
+		}
+	}
+	return []Change{JobDeleted{id}}, nil
+}
+
+// DeleteBuild takes an ended build out of the history; its jobs stay. ErrBusy: it is live.
+func (m *Machine) DeleteBuild(id ID, facts *Facts) ([]Change, error) {
+	if m.builds[id] != nil {
+		return nil, ErrBusy
+	}
+	if facts == nil || facts.Builds[id] == nil {
+		return nil, ErrNotFound
+	}
+	return []Change{BuildDeleted{id}}, nil
+}

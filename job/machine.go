@@ -1,0 +1,471 @@
+package job
+
+import (
+	"container/heap"
+	"slices"
+	"time"
+)
+
+// Machine decides. It holds what is unfinished and what scheduling needs, and nothing else. Its state
+// moves by Apply alone: the deciding methods (Submit, Start, Finish, ...) look, and give the changes and
+// a reply, or an error and nothing; Advance gives and applies what follows from changes and from time.
+type Machine struct {
+	jobs       map[ID]*Job
+	byIdentity map[Identity]*Job // unfinished
+	lingering  map[Identity]*Job // Done, but the attempt is held
+	builds     map[ID]*build
+	gates      map[string]*buildGate
+	classes    map[Class]*class
+	workers    map[string]*worker
+	channels   map[string]*Channel
+	accounts   map[account]*usage
+	channelUse map[string]*usage
+	seq        int64
+	base       Time // running usage is counted from here
+	loading    bool
+
+	timers timers
+	pens   pens
+	// What Advance has to look at, in the order in which it came up.
+	flow     flowQueue
+	doomed   []doom
+	unneeded []*Job
+	check    []*Job // may have become ready, blocked or unsupported
+	ending   []*build
+	opening  []*buildGate
+	fresh    []*Job // made since the last references, and wanted by nobody yet
+
+	// What the scheduler has to look at.
+	touched []*Job
+	moved   []string // workers
+}
+
+// doom is a job that cannot get the success it needs, and the dependency that did not succeed. Without
+// a job, it only asks whether the dependency has told all.
+type doom struct{ job, by *Job }
+
+// New gives a machine that knows nothing, whose clock begins at now. Changes that a store loaded go through
+// Apply between New and Loaded; only after Loaded may anything be decided.
+func New(now Time) *Machine {
+	return &Machine{
+		base: now,
+		jobs: map[ID]*Job{}, byIdentity: map[Identity]*Job{}, lingering: map[Identity]*Job{},
+		builds: map[ID]*build{}, gates: map[string]*buildGate{}, classes: map[Class]*class{},
+		workers: map[string]*worker{}, channels: map[string]*Channel{},
+		accounts: map[account]*usage{}, channelUse: map[string]*usage{},
+		loading: true,
+	}
+}
+
+// build is a live build.
+type build struct {
+	BuildRecord
+	active   bool
+	priority int32
+	audience *Audience
+	jobs     []held // that it wishes for and that are in memory and not Done
+	staged   []*Job // that it keeps until it is complete and says which it wants
+	open     int    // targets and awaited jobs that have not ended
+	worst    Outcome
+	ending   bool
+}
+
+// held is a build's side of a wish.
+type held struct {
+	job  *Job
+	back int32 // place in job.wishes
+}
+
+// buildGate is a concurrency key of builds.
+type buildGate struct {
+	key     string
+	active  int32
+	waiting []*build
+	queued  bool
+}
+
+// class is a Class with who can run it.
+type class struct {
+	Class
+	jobs    int // in memory
+	capable int // known workers that could run it
+	since   Time
+	cleared bool // since is to be cleared
+}
+
+// worker is a known worker with what it runs.
+type worker struct {
+	Worker
+	jobs []*Job // with a lease, running or held
+	seen Time   // volatile: last call
+}
+
+// Job finds a job in memory: one that is unfinished, or Done with something left to tell or to free.
+func (m *Machine) Job(id ID) (*Job, bool) {
+	j, ok := m.jobs[id]
+	return j, ok
+}
+
+// Unfinished finds the unfinished job of an identity.
+func (m *Machine) Unfinished(i Identity) (*Job, bool) {
+	j, ok := m.byIdentity[i]
+	return j, ok
+}
+
+// Lingering finds the Done job of an identity whose attempt is still being stopped.
+func (m *Machine) Lingering(i Identity) (*Job, bool) {
+	j, ok := m.lingering[i]
+	return j, ok
+}
+
+// GivenUp gives when the waiting job ends as Unsupported; ok is false if it does not: a known worker could run it, or
+// its channel waits for ever.
+func (m *Machine) GivenUp(j *Job) (at Time, ok bool) { return m.patience(j) }
+
+// Jobs gives all jobs in memory, oldest first. It is for checks and dumps, not for decisions.
+func (m *Machine) Jobs() []*Job {
+	return m.some(func(*Job) bool { return true })
+}
+
+// Len counts the jobs in memory.
+func (m *Machine) Len() int { return len(m.jobs) }
+
+// Seq gives the greatest age handed out.
+func (m *Machine) Seq() int64 { return m.seq }
+
+// Restore tells the machine, while it is loading, the greatest age ever handed out.
+func (m *Machine) Restore(seq int64) { m.seq = max(m.seq, seq) }
+
+// Build finds a live build.
+func (m *Machine) Build(id ID) (BuildRecord, bool) {
+	b, ok := m.builds[id]
+	if !ok {
+		return BuildRecord{}, false
+	}
+	return b.record(), true
+}
+
+func (b *build) record() BuildRecord {
+	r := b.BuildRecord
+	r.Active, r.Build.Priority = b.active, b.priority
+	return r
+}
+
+// Builds gives all live builds, oldest first.
+func (m *Machine) Builds() []BuildRecord {
+	all := make([]BuildRecord, 0, len(m.builds))
+	for _, b := range m.builds {
+		all = append(all, b.record())
+	}
+	slices.SortFunc(all, func(a, b BuildRecord) int { return int(a.Seq - b.Seq) })
+	return all
+}
+
+// Worker finds a known worker.
+func (m *Machine) Worker(name string) (Worker, bool) {
+	w, ok := m.workers[name]
+	if !ok {
+		return Worker{}, false
+	}
+	return w.Worker, true
+}
+
+// Workers gives the names of all known workers, sorted.
+func (m *Machine) Workers() []string {
+	names := make([]string, 0, len(m.workers))
+	for n := range m.workers {
+		names = append(names, n)
+	}
+	slices.Sort(names)
+	return names
+}
+
+// Leases calls f with each job whose attempt the worker has a lease for, running or held, oldest lease first.
+func (m *Machine) Leases(name string, f func(*Job)) {
+	if w := m.workers[name]; w != nil {
+		for _, j := range w.jobs {
+			f(j)
+		}
+	}
+}
+
+// Used counts the slots of the worker that are taken, held attempts included.
+func (m *Machine) Used(name string) int {
+	if w := m.workers[name]; w != nil {
+		return len(w.jobs)
+	}
+	return 0
+}
+
+// Channel gives the policy of a channel.
+func (m *Machine) Channel(name string) Channel {
+	if c := m.channels[name]; c != nil {
+		return *c
+	}
+	return DefaultChannel(name)
+}
+
+// Unsupported reports since when no known worker can run the class; zero: one can, or nobody asked.
+func (m *Machine) Unsupported(c Class) Time {
+	if k := m.classes[c]; k != nil && k.capable == 0 {
+		return k.since
+	}
+	return 0
+}
+
+// Touched calls f once with each job whose state or rank may have changed since the last call, Done and
+// forgotten ones included, in an order that depends on nothing but the history.
+func (m *Machine) Touched(f func(*Job)) {
+	for i := 0; i < len(m.touched); i++ {
+		j := m.touched[i]
+		m.touched[i] = nil
+		j.flags.clear(isTouched)
+		f(j)
+	}
+	m.touched = m.touched[:0]
+}
+
+// Moved calls f with the name of each worker that may have changed since the last call, removed ones included.
+func (m *Machine) Moved(f func(name string)) {
+	for _, n := range m.moved {
+		f(n)
+	}
+	m.moved = m.moved[:0]
+}
+
+func (m *Machine) touch(j *Job) {
+	if !j.flags.has(isTouched) {
+		j.flags.set(isTouched)
+		m.touched = append(m.touched, j)
+	}
+}
+
+// retouch notes that offers to j may have changed.
+func (m *Machine) retouch(j *Job) {
+	if !j.flags.has(inFlow) {
+		j.flags.set(inFlow)
+		heap.Push(&m.flow, j)
+	}
+}
+
+func (m *Machine) look(j *Job) {
+	if !j.flags.has(isChecked) {
+		j.flags.set(isChecked)
+		m.check = append(m.check, j)
+	}
+}
+
+// pour lets changed offers flow from dependents to dependencies, at most budget jobs. Youngest first:
+// a job is younger than what it depends on, so each is passed once, but where an order edge points the other way.
+func (m *Machine) pour(budget int) int {
+	for ; budget > 0 && len(m.flow) > 0; budget-- {
+		j := heap.Pop(&m.flow).(*Job)
+		j.flags.clear(inFlow)
+		m.pass(j)
+	}
+	return budget
+}
+
+func (m *Machine) pass(j *Job) {
+	if j.in.stale && !j.done() {
+		j.recount()
+	}
+	old, now := j.out, j.offers()
+	if !j.done() {
+		m.touch(j)
+		m.look(j)
+		if j.in.keep == 0 {
+			m.doubt(j)
+		} else {
+			j.flags.clear(stop | erase)
+		}
+	}
+	if old == now {
+		return
+	}
+	pass := j.flags & (stop | erase)
+	j.out = now
+	for _, e := range j.needs {
+		// The new offer before the old one goes: a maximum that only rises must not look stale.
+		d := e.job
+		d.in.take(through(now, e.policy, e.loose, j, d))
+		d.in.drop(through(old, e.policy, e.loose, j, d))
+		if e.blocks() {
+			d.flags.set(pass)
+		}
+		m.retouch(d)
+	}
+}
+
+// doubt notes that nobody may need j any more.
+func (m *Machine) doubt(j *Job) {
+	if !j.flags.has(isUnneeded) {
+		j.flags.set(isUnneeded)
+		m.unneeded = append(m.unneeded, j)
+	}
+}
+
+type flowQueue []*Job
+
+func (q flowQueue) Len() int           { return len(q) }
+func (q flowQueue) Less(a, b int) bool { return q[a].seq > q[b].seq }
+func (q flowQueue) Swap(a, b int)      { q[a], q[b] = q[b], q[a] }
+
+// Push is for container/heap.
+func (q *flowQueue) Push(x any) { *q = append(*q, x.(*Job)) }
+
+// Pop is for container/heap.
+func (q *flowQueue) Pop() any {
+	old := *q
+	j := old[len(old)-1]
+	old[len(old)-1] = nil
+	*q = old[:len(old)-1]
+	return j
+}
+
+// timers is a heap of the jobs that have a moment at which they must be looked at. A job is in it once, with its
+// nearest moment; one that moved later (a renewed lease) is put right when the old moment comes.
+type timers []*Job
+
+func (q timers) Len() int { return len(q) }
+func (q timers) Less(a, b int) bool {
+	if q[a].due != q[b].due {
+		return q[a].due < q[b].due
+	}
+	return q[a].seq < q[b].seq
+}
+func (q timers) Swap(a, b int) {
+	q[a], q[b] = q[b], q[a]
+	q[a].slot, q[b].slot = int32(a+1), int32(b+1)
+}
+
+// Push is for container/heap.
+func (q *timers) Push(x any) {
+	j := x.(*Job)
+	*q = append(*q, j)
+	j.slot = int32(len(*q))
+}
+
+// Pop is for container/heap.
+func (q *timers) Pop() any {
+	old := *q
+	j := old[len(old)-1]
+	old[len(old)-1] = nil
+	*q = old[:len(old)-1]
+	j.slot = 0
+	return j
+}
+
+// alarm sees to it that j is looked at by the given moment.
+func (m *Machine) alarm(j *Job, at Time) {
+	switch {
+	case j.slot == 0:
+		j.due = at
+		heap.Push(&m.timers, j)
+	case at < j.due:
+		j.due = at
+		heap.Fix(&m.timers, int(j.slot-1))
+	}
+}
+
+// still takes j's alarm away.
+func (m *Machine) still(j *Job) {
+	if j.slot != 0 {
+		heap.Remove(&m.timers, int(j.slot-1))
+	}
+}
+
+// pens is a heap of the ends of quarantines. An entry that is no longer true finds nothing to do.
+type pens []pen
+
+type pen struct {
+	until Time
+	name  string
+}
+
+func (q pens) Len() int { return len(q) }
+func (q pens) Less(a, b int) bool {
+	if q[a].until != q[b].until {
+		return q[a].until < q[b].until
+	}
+	return q[a].name < q[b].name
+}
+func (q pens) Swap(a, b int) { q[a], q[b] = q[b], q[a] }
+
+// Push is for container/heap.
+func (q *pens) Push(x any) { *q = append(*q, x.(pen)) }
+
+// Pop is for container/heap.
+func (q *pens) Pop() any {
+	old := *q
+	p := old[len(old)-1]
+	*q = old[:len(old)-1]
+	return p
+}
+
+// Due gives the next moment at which Advance has something to look at; ok is false if there is none.
+// Work that is left over from a full round is due at once.
+func (m *Machine) Due() (at Time, ok bool) {
+	if m.Behind() {
+		return 0, true
+	}
+	if len(m.timers) > 0 {
+		at, ok = m.timers[0].due, true
+	}
+	if len(m.pens) > 0 && (!ok || m.pens[0].until < at) {
+		at, ok = m.pens[0].until, true
+	}
+	return at, ok
+}
+
+// Behind reports whether Advance stopped for its budget and has more to do at once.
+func (m *Machine) Behind() bool {
+	return len(m.flow)+len(m.doomed)+len(m.unneeded)+len(m.check)+len(m.ending)+len(m.opening) > 0
+}
+
+// patience is how long the job may still wait for a capable worker at now; ok is false if for ever.
+func (m *Machine) patience(j *Job) (end Time, ok bool) {
+	grace := m.Channel(j.class.Channel).Grace
+	if grace < 0 || j.class.capable > 0 {
+		return 0, false
+	}
+	return max(j.at, j.class.since).Add(grace), true
+}
+
+// LimitsOf gives the limits of the job's attempt if it has its lease, else those that one would get now.
+func (m *Machine) LimitsOf(j *Job) Limits {
+	if j.lease != nil {
+		return Limits{j.lease.timeout, j.lease.silence}
+	}
+	return j.limits()
+}
+
+// limits gives the limits of an attempt: what builds state for this very job, else what they state for all.
+func (j *Job) limits() Limits {
+	var own Limits
+	stated := [2]bool{}
+	for i := range j.wishes {
+		l := j.wishes[i].limits
+		if l == nil || !j.wishes[i].build.active {
+			continue
+		}
+		own.Timeout, stated[0] = state(own.Timeout, stated[0], l.Timeout)
+		own.Silence, stated[1] = state(own.Silence, stated[1], l.Silence)
+	}
+	if a := j.in.audience; a != nil {
+		if !stated[0] {
+			own.Timeout = a.limits.Timeout
+		}
+		if !stated[1] {
+			own.Silence = a.limits.Silence
+		}
+	}
+	return own
+}
+
+func state(top time.Duration, stated bool, v time.Duration) (time.Duration, bool) {
+	if v == 0 {
+		return top, stated
+	}
+	return max(top, v), true
+}

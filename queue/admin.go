@@ -1,0 +1,187 @@
+package queue
+
+import (
+	"context"
+	"errors"
+	"slices"
+
+	"github.com/headrace/headrace/job"
+	"github.com/headrace/headrace/sched"
+)
+
+// Register makes a worker known, or takes it back after a restart; see job.Machine.Register.
+func (q *Queue) Register(ctx context.Context, w job.Worker, running ...job.Lease) error {
+	return change(ctx, q, nil, func(r *round) ([]job.Change, error) {
+		changes, err := q.machine.Register(r.at, w, running)
+		if err == nil {
+			r.after = append(r.after, func(failed error) {
+				if failed == nil {
+					_ = q.machine.Saw(w.Name, w.Session, r.at.Now)
+				}
+			})
+		}
+		return changes, err
+	})
+}
+
+// SignOff says that a session of the worker is over: the next may register at once.
+func (q *Queue) SignOff(ctx context.Context, name string, session job.ID) error {
+	return q.volatile(ctx, func(*round) error {
+		q.machine.SignOff(name, session)
+		return nil
+	})
+}
+
+// RemoveWorker makes a worker unknown; job.ErrBusy while it has attempts, unless forced.
+func (q *Queue) RemoveWorker(ctx context.Context, name string, force bool) error {
+	return change(ctx, q, nil, func(r *round) ([]job.Change, error) {
+		return q.machine.RemoveWorker(r.at, name, force)
+	})
+}
+
+// Drain sets or lifts the drain of a worker: drained, it gets nothing new.
+func (q *Queue) Drain(ctx context.Context, name string, drained bool) error {
+	return change(ctx, q, nil, func(*round) ([]job.Change, error) { return q.machine.Drain(name, drained) })
+}
+
+// Pardon ends a worker's quarantine.
+func (q *Queue) Pardon(ctx context.Context, name string) error {
+	return change(ctx, q, nil, func(*round) ([]job.Change, error) { return q.machine.Pardon(name) })
+}
+
+// SetChannel sets a channel's policy.
+func (q *Queue) SetChannel(ctx context.Context, c job.Channel) error {
+	return change(ctx, q, nil, func(*round) ([]job.Change, error) { return q.machine.SetChannel(c) })
+}
+
+// Channel gives a channel's policy.
+func (q *Queue) Channel(ctx context.Context, name string) (job.Channel, error) {
+	return ask(ctx, q, func(r *round) (job.Channel, error) { return q.machine.Channel(name), nil })
+}
+
+// Pause stops, or lets go on, the starting of new jobs in a channel; kind limits it to one kind, "" means all.
+func (q *Queue) Pause(ctx context.Context, channel, kind string, paused bool) error {
+	return change(ctx, q, nil, func(*round) ([]job.Change, error) {
+		c := q.machine.Channel(channel)
+		if kind == "" {
+			c.Paused = paused
+		} else {
+			c.PausedKinds = slices.DeleteFunc(slices.Clone(c.PausedKinds), func(k string) bool { return k == kind })
+			if paused {
+				c.PausedKinds = append(c.PausedKinds, kind)
+			}
+		}
+		return q.machine.SetChannel(c)
+	})
+}
+
+// CancelBuild ends a live build as cancelled. Its running jobs that nobody else needs are stopped or, with spare, go on
+// and are recorded. ErrNotFound: no such live build.
+func (q *Queue) CancelBuild(ctx context.Context, id job.ID, spare bool) error {
+	return change(ctx, q, nil, func(r *round) ([]job.Change, error) {
+		return q.machine.CancelBuild(r.at.Now, id, spare)
+	})
+}
+
+// CancelJob ends a job as cancelled; see job.Machine.CancelJob. of is the build on whose behalf it is asked, or zero.
+func (q *Queue) CancelJob(ctx context.Context, id, of job.ID, force bool, why string) error {
+	query := func(m *job.Machine, query *Query) {
+		if _, ok := m.Job(id); !ok {
+			query.Jobs = append(query.Jobs, id)
+		}
+	}
+	return change(ctx, q, query, func(r *round) ([]job.Change, error) {
+		if _, ok := q.machine.Job(id); !ok && r.found.Jobs[id] != nil {
+			return nil, job.ErrEnded
+		}
+		return q.machine.CancelJob(r.at.Now, id, of, force, why)
+	})
+}
+
+// FailJob ends a job that never started with the caller's verdict and result.
+func (q *Queue) FailJob(ctx context.Context, id job.ID, why string, result []byte) error {
+	return change(ctx, q, nil, func(r *round) ([]job.Change, error) {
+		return q.machine.FailJob(r.at.Now, id, why, result)
+	})
+}
+
+// Bump gives a live build a new priority.
+func (q *Queue) Bump(ctx context.Context, id job.ID, priority int32) error {
+	return change(ctx, q, nil, func(*round) ([]job.Change, error) { return q.machine.Bump(id, priority) })
+}
+
+// DeleteJob takes a job out of the history; an unfinished one is cancelled first, whoever needs it. It waits until the
+// worker of a running one has confirmed. job.ErrBusy: an unfinished dependent can still read it.
+func (q *Queue) DeleteJob(ctx context.Context, id job.ID) error {
+	err := q.CancelJob(context.WithValue(ctx, requestKey{}, nil), id, job.ID{}, true, "deleted")
+	if err != nil && !errors.Is(err, job.ErrEnded) {
+		return err
+	}
+	for {
+		news := *q.news.Load()
+		gone, err := ask(ctx, q, func(*round) (bool, error) {
+			_, there := q.machine.Job(id)
+			return !there, nil
+		})
+		if err != nil {
+			return err
+		}
+		if gone {
+			break
+		}
+		if err := wait(ctx, q, news); err != nil {
+			return err
+		}
+	}
+	dependents, err := q.History.Dependents(ctx, id)
+	if err != nil {
+		return err
+	}
+	return change(ctx, q, func(_ *job.Machine, query *Query) { query.Jobs = append(query.Jobs, id) },
+		func(r *round) ([]job.Change, error) { return q.machine.DeleteJob(id, dependents, &r.found.Facts) })
+}
+
+// DeleteBuild takes an ended build out of the history, but not its jobs; job.ErrBusy while it is live.
+func (q *Queue) DeleteBuild(ctx context.Context, id job.ID) error {
+	return change(ctx, q, func(_ *job.Machine, query *Query) { query.Builds = append(query.Builds, id) },
+		func(r *round) ([]job.Change, error) { return q.machine.DeleteBuild(id, &r.found.Facts) })
+}
+
+// ClearFailures forgets the cached failures of these identities.
+func (q *Queue) ClearFailures(ctx context.Context, failures ...job.Identity) error {
+	return change(ctx, q, nil, func(*round) ([]job.Change, error) { return q.machine.ClearFailures(failures), nil })
+}
+
+// Why explains why a job is not running; ErrNotFound if it is not in memory: it has ended, or never was.
+func (q *Queue) Why(ctx context.Context, id job.ID) (sched.Explanation, error) {
+	return ask(ctx, q, func(r *round) (sched.Explanation, error) {
+		j, ok := q.machine.Job(id)
+		if !ok {
+			return sched.Explanation{}, ErrNotFound
+		}
+		return q.sched.Why(j, r.at.Now), nil
+	})
+}
+
+// WorkerView is a worker with what it does now.
+type WorkerView struct {
+	job.Worker
+	// Leases are the attempts that it has, those being stopped included.
+	Leases []job.ID
+	// Waits for so many jobs.
+	Waits int
+}
+
+// Workers lists the known workers by name.
+func (q *Queue) Workers(ctx context.Context) ([]WorkerView, error) {
+	return ask(ctx, q, func(*round) ([]WorkerView, error) {
+		var list []WorkerView
+		for _, n := range q.machine.Workers() {
+			w, _ := q.machine.Worker(n)
+			v := WorkerView{Worker: w, Waits: q.sched.Wants(n)}
+			q.machine.Leases(n, func(j *job.Job) { v.Leases = append(v.Leases, j.ID()) })
+			list = append(list, v)
+		}
+		return list, nil
+	})
+}

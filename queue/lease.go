@@ -1,0 +1,336 @@
+package queue
+
+import (
+	"container/list"
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/headrace/headrace/job"
+)
+
+// Assignment is an attempt handed to a worker.
+type Assignment struct {
+	Lease job.Lease
+	// Spec is the job with its Args.
+	Spec   job.Spec
+	Start  time.Time
+	TTL    time.Duration // of the lease; renew it at a third of that
+	Limits job.Limits
+	// Stop is closed when the attempt is to be stopped: it was cancelled, ran over a limit, or lost its lease.
+	// The worker confirms by Finish, which then reports ErrLeaseLost and frees the slot.
+	Stop <-chan struct{}
+}
+
+// waiter is a worker's Lease call that has not been served.
+type waiter struct {
+	name    string
+	session job.ID
+	want    int
+	load    float64
+	got     []*grant
+	reply   chan granted
+	settled bool
+}
+
+type granted struct {
+	got []*grant
+	err error
+}
+
+// grant is an assignment but for what the store holds.
+type grant struct {
+	Assignment
+	stop *stopper
+}
+
+// settle never blocks: a waiter is settled once, into a buffer of one.
+func (w *waiter) settle(got []*grant, err error) {
+	if !w.settled {
+		w.settled = true
+		w.reply <- granted{got, err}
+	}
+}
+
+// stopper tells a worker to stop an attempt.
+type stopper struct {
+	attempt int32
+	once    sync.Once
+	c       chan struct{}
+}
+
+func (s *stopper) close() { s.once.Do(func() { close(s.c) }) }
+
+// drop forgets the attempt without telling the worker.
+func (s *stopper) drop() { s.once.Do(func() {}) }
+
+// Lease waits until jobs are ready that the worker may run, and takes up to want of them. session is the one that it
+// registered with. It reports ctx's error if ctx ends first, ErrNotFound if the worker is unknown,
+// job.ErrWorkerLive if another session has taken the name, *RetryError if the owner stepped down.
+func (q *Queue) Lease(ctx context.Context, name string, session job.ID, want int, load float64) ([]Assignment, error) {
+	if want < 1 {
+		return nil, &job.InvalidError{Field: "want", Want: "at least 1"}
+	}
+	w := &waiter{name: name, session: session, want: want, load: load, reply: make(chan granted, 1)}
+	if err := q.volatile(ctx, func(r *round) error { return r.enlist(w) }); err != nil {
+		return nil, err
+	}
+	var g granted
+	select {
+	case g = <-w.reply:
+	case <-q.done:
+		select {
+		case g = <-w.reply:
+		default:
+			g.err = ErrClosed
+		}
+	case <-ctx.Done():
+		// The owner may be serving it this very moment: only the owner can say.
+		_ = q.volatile(context.WithoutCancel(ctx), func(r *round) error {
+			r.q.dismiss(w, ctx.Err())
+			return nil
+		})
+		select {
+		case g = <-w.reply:
+		case <-q.done:
+			g.err = ErrClosed
+		}
+	}
+	if g.err != nil {
+		return nil, g.err
+	}
+	return q.complete(context.WithoutCancel(ctx), g.got)
+}
+
+// volatile runs f in the owner's goroutine, changing nothing durable, and answers without a commit.
+func (q *Queue) volatile(ctx context.Context, f func(*round) error) error {
+	c := &call{ctx: ctx, reply: make(chan answer, 1)}
+	c.decide = func(r *round) ([]job.Change, any, error) {
+		err := f(r)
+		c.answer(nil, err)
+		return nil, nil, errVolatile
+	}
+	if err := q.send(ctx, c); err != nil {
+		return err
+	}
+	select {
+	case a := <-c.reply:
+		return a.err
+	case <-q.done:
+		return ErrClosed
+	}
+}
+
+// enlist makes a worker wait.
+func (r *round) enlist(w *waiter) error {
+	q := r.q
+	if err := q.machine.Saw(w.name, w.session, r.at.Now); err != nil {
+		return fmt.Errorf("worker %q: %w", w.name, err)
+	}
+	q.waiters[w.name] = append(q.waiters[w.name], w)
+	q.want(w.name)
+	return nil
+}
+
+// want tells the scheduler for how many jobs the worker waits in all.
+func (q *Queue) want(name string) {
+	n, load := 0, 0.0
+	for _, w := range q.waiters[name] {
+		n += w.want - len(w.got)
+		load = max(load, w.load)
+	}
+	if len(q.waiters[name]) == 0 {
+		delete(q.waiters, name)
+	}
+	q.sched.Want(name, n, load)
+}
+
+// dismiss takes a waiter back.
+func (q *Queue) dismiss(w *waiter, err error) {
+	list := q.waiters[w.name]
+	for i := range list {
+		if list[i] == w && len(w.got) == 0 {
+			q.waiters[w.name] = append(list[:i:i], list[i+1:]...)
+			q.want(w.name)
+			w.settle(nil, err)
+			return
+		}
+	}
+}
+
+// assign gives a started job to the worker's first waiter that wants more, and serves it after the commit.
+func (q *Queue) assign(r *round, j *job.Job, name string) {
+	a := j.Attempt()
+	s := &stopper{attempt: a.Number, c: make(chan struct{})}
+	g := &grant{stop: s, Assignment: Assignment{
+		Lease:  job.Lease{Job: j.ID(), Attempt: a.Number, Token: a.Token},
+		Start:  a.Start.Std(),
+		TTL:    q.machine.Channel(j.Class().Channel).TTL,
+		Limits: q.machine.LimitsOf(j),
+		Stop:   s.c,
+	}}
+	if old := q.stops[j.ID()]; old != nil {
+		old.close()
+	}
+	q.stops[j.ID()] = s
+	for _, w := range q.waiters[name] {
+		if len(w.got) == w.want {
+			continue
+		}
+		if w.got = append(w.got, g); len(w.got) == 1 {
+			r.after = append(r.after, func(err error) { q.serveWaiter(w, err) })
+		}
+		break
+	}
+	q.want(name)
+}
+
+// serveWaiter hands over what a waiter got in the round.
+func (q *Queue) serveWaiter(w *waiter, err error) {
+	list := q.waiters[w.name]
+	for i := range list {
+		if list[i] == w {
+			q.waiters[w.name] = append(list[:i:i], list[i+1:]...)
+			break
+		}
+	}
+	q.want(w.name)
+	if err != nil {
+		w.settle(nil, err)
+		return
+	}
+	w.settle(w.got, nil)
+}
+
+// stopped tells the worker of an attempt, if it is one of this owner's, that it is over.
+func (q *Queue) stopped(id job.ID, attempt int32) {
+	if s := q.stops[id]; s != nil && s.attempt == attempt {
+		s.close()
+		delete(q.stops, id)
+	}
+}
+
+// complete reads what the owner does not keep in memory: the jobs' contents.
+func (q *Queue) complete(ctx context.Context, got []*grant) ([]Assignment, error) {
+	out := make([]Assignment, len(got))
+	for i, g := range got {
+		spec, err := q.spec(ctx, g.Lease.Job)
+		if err != nil {
+			return nil, fmt.Errorf("lease: job %s: %v", g.Lease.Job, err)
+		}
+		g.Spec = *spec
+		out[i] = g.Assignment
+	}
+	return out, nil
+}
+
+// spec reads a job as it was asked for, with its Args.
+func (q *Queue) spec(ctx context.Context, id job.ID) (*job.Spec, error) {
+	if s := q.specs.take(id); s != nil {
+		return s, nil
+	}
+	recs, err := q.History.Jobs(ctx, JobFilter{IDs: []job.ID{id}})
+	if err != nil {
+		return nil, err
+	}
+	if len(recs) == 0 {
+		return nil, ErrNotFound
+	}
+	p, err := q.History.Payload(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	s := recs[0].Spec
+	s.Args = p.Args
+	return &s, nil
+}
+
+// Beat renews one lease.
+type Beat struct {
+	Lease job.Lease
+	// Output is when the attempt last gave a sign of output; zero: not known.
+	Output time.Time
+}
+
+// Heartbeat renews leases. It gives one error for each, in order: nil, or job.ErrLeaseLost, after which the worker
+// stops the attempt and confirms by Finish. It costs no commit.
+func (q *Queue) Heartbeat(ctx context.Context, beats ...Beat) ([]error, error) {
+	errs := make([]error, len(beats))
+	err := q.volatile(ctx, func(r *round) error {
+		for i, b := range beats {
+			errs[i] = q.machine.Renew(r.at.Now, b.Lease, job.At(b.Output))
+		}
+		return nil
+	})
+	return errs, err
+}
+
+// Finish ends an attempt. job.ErrLeaseLost: it counted for nothing, as the lease was lost or the job cancelled; if the
+// attempt was being stopped, this confirms that it is over. A repeated finish with the same outcome succeeds.
+func (q *Queue) Finish(ctx context.Context, f job.Report) error {
+	lost, err := do(ctx, q,
+		func(m *job.Machine, query *Query) {
+			if _, ok := m.Job(f.Lease.Job); !ok {
+				query.Jobs = append(query.Jobs, f.Lease.Job)
+			}
+		},
+		func(r *round) ([]job.Change, bool, error) {
+			return r.q.machine.Finish(r.at, f, &r.found.Facts)
+		})
+	if err == nil && lost {
+		return job.ErrLeaseLost
+	}
+	return err
+}
+
+// Progress stores a partial result of a running attempt; job.ErrLeaseLost if it runs no more.
+func (q *Queue) Progress(ctx context.Context, l job.Lease, result []byte) error {
+	return change(ctx, q, nil, func(r *round) ([]job.Change, error) {
+		return r.q.machine.Progress(r.at.Now, l, result)
+	})
+}
+
+// specCache remembers what was submitted lately, as it is often leased soon: it spares the owner's readers the store.
+// It is a cache, not state: it holds at most so many bytes, the oldest go first.
+type specCache struct {
+	mu    sync.Mutex
+	room  int
+	order *list.List // of *job.Spec, oldest first
+	byID  map[job.ID]*list.Element
+}
+
+func newSpecCache(room int) *specCache {
+	return &specCache{room: room, order: list.New(), byID: map[job.ID]*list.Element{}}
+}
+
+func specSize(s *job.Spec) int {
+	return 400 + len(s.Args) + len(s.Name) + len(s.Key) + 24*len(s.Needs) + 24*len(s.Features)
+}
+
+func (c *specCache) put(s *job.Spec) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.room -= specSize(s)
+	c.byID[s.ID] = c.order.PushBack(s)
+	for c.room < 0 {
+		c.remove(c.order.Front())
+	}
+}
+
+func (c *specCache) remove(e *list.Element) *job.Spec {
+	s := c.order.Remove(e).(*job.Spec)
+	delete(c.byID, s.ID)
+	c.room += specSize(s)
+	return s
+}
+
+// take gives a job and forgets it: it is rarely leased twice.
+func (c *specCache) take(id job.ID) *job.Spec {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if e := c.byID[id]; e != nil {
+		return c.remove(e)
+	}
+	return nil
+}

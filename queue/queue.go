@@ -1,0 +1,258 @@
+package queue
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"log/slog"
+	mathrand "math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/headrace/headrace/job"
+	"github.com/headrace/headrace/sched"
+)
+
+// Config is what a Queue is made of.
+type Config struct {
+	Store   Store
+	History History
+	// Log gets one line a transition; nil: none.
+	Log *slog.Logger
+	// Random makes jitter; nil: seeded from the system.
+	Random mathrand.Source
+	// NewID makes the ids of what comes without one; nil: UUIDv7.
+	NewID func() job.ID
+	// NewToken makes the secrets of leases; nil: from the system's randomness.
+	NewToken func() job.Token
+}
+
+// Queue is the engine. Its methods may be called from any goroutine while Run runs; they block until what they ask
+// for is stored, ctx ends, or the queue closes. Those that change something are done once however often they are
+// repeated under one request id: see WithRequest.
+type Queue struct {
+	Config
+	calls chan *call
+	done  chan struct{} // closed when Run has returned
+
+	// news is replaced at each round: closing the old one wakes whoever watches.
+	news  atomic.Pointer[chan struct{}]
+	round atomic.Uint64 // number of the last stored batch
+
+	specs *specCache
+
+	// The rest belongs to Run's goroutine.
+	start   time.Time
+	machine *job.Machine
+	sched   *sched.Scheduler
+	waiters map[string][]*waiter
+	stops   map[job.ID]*stopper
+	awaited map[job.ID][]chan struct{}
+	number  uint64
+	mu      sync.Mutex // guards running
+	running bool
+}
+
+// Open makes a queue on a store. Run must be called before anything is answered.
+func Open(cfg Config) (*Queue, error) {
+	if cfg.Store == nil || cfg.History == nil {
+		return nil, errors.New("open queue: Store and History must be set")
+	}
+	if cfg.Log == nil {
+		cfg.Log = slog.New(slog.DiscardHandler)
+	}
+	if cfg.Random == nil {
+		var seed [16]byte
+		if _, err := rand.Read(seed[:]); err != nil {
+			return nil, fmt.Errorf("open queue: seed: %v", err)
+		}
+		cfg.Random = mathrand.NewPCG(binary.LittleEndian.Uint64(seed[:8]), binary.LittleEndian.Uint64(seed[8:]))
+	}
+	if cfg.NewID == nil {
+		cfg.NewID = func() job.ID { return job.ID(uuid.Must(uuid.NewV7())) }
+	}
+	if cfg.NewToken == nil {
+		cfg.NewToken = func() (t job.Token) {
+			rand.Read(t[:]) //nolint:errcheck // it never fails since Go 1.24: it ends the process instead
+			return t
+		}
+	}
+	q := &Queue{
+		Config: cfg, calls: make(chan *call, maxCalls), done: make(chan struct{}), specs: newSpecCache(specBytes),
+		start: time.Now(),
+	}
+	first := make(chan struct{})
+	q.news.Store(&first)
+	return q, nil
+}
+
+// Limits of a round.
+const (
+	maxCalls   = 1024 // commands in one
+	maxChanges = 4096 // consequences that one Advance may draw
+	// commitPatience is how long a failing commit is repeated before the owner steps down.
+	commitPatience = 10 * time.Second
+	specBytes      = 32 << 20
+)
+
+// Run owns the engine until ctx ends: it loads the unfinished state, then works in rounds. It returns nil after
+// ctx has ended, ErrFenced if a newer owner has the store, else the error that made going on impossible. It
+// may be called once.
+func (q *Queue) Run(ctx context.Context) error {
+	q.mu.Lock()
+	if q.running {
+		q.mu.Unlock()
+		return errors.New("run queue: already run")
+	}
+	q.running = true
+	q.mu.Unlock()
+	defer close(q.done)
+	err := q.own(ctx)
+	q.refuseAll(ErrClosed)
+	return err
+}
+
+// own loads and serves, again after each time that it had to step down.
+func (q *Queue) own(ctx context.Context) error {
+	pause := 10 * time.Millisecond
+	for {
+		err := q.load(ctx)
+		if err == nil {
+			pause = 10 * time.Millisecond
+			err = q.serve(ctx)
+		}
+		if ctx.Err() != nil {
+			return nil
+		}
+		if errors.Is(err, ErrFenced) {
+			return err
+		}
+		q.Log.Error("the owner steps down; the state is loaded anew", "err", err)
+		q.refuseAll(&RetryError{Cause: err})
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-time.After(pause):
+			pause = min(2*pause, 5*time.Second)
+		}
+	}
+}
+
+// now is the owner's clock: monotonic from when the queue was opened, so that a clock that steps changes nothing.
+func (q *Queue) now() job.Time { return job.At(q.start.Add(time.Since(q.start))) }
+
+func (q *Queue) moment() job.Moment { return job.Moment{Now: q.now(), Random: q.Random} }
+
+// load makes machine and scheduler from what is stored.
+func (q *Queue) load(ctx context.Context) error {
+	began := q.now()
+	m := job.New(began)
+	head, err := q.Store.Load(ctx, m.Apply)
+	if err != nil {
+		return fmt.Errorf("load: %w", err)
+	}
+	for _, c := range head.Corrupt {
+		q.Log.Error("a record cannot be read and is set aside", "table", c.Table, "key", c.Key, "err", c.Err)
+	}
+	m.Restore(head.Seq)
+	lost := q.adopt(m, &head)
+	m.Loaded(q.now())
+	q.machine, q.sched = m, sched.New(m)
+	q.waiters, q.stops, q.awaited = map[string][]*waiter{}, map[job.ID]*stopper{}, map[job.ID][]chan struct{}{}
+	q.number = head.Number
+	q.round.Store(head.Number)
+	q.Log.Info("loaded", "jobs", m.Len(), "dur", q.now().Sub(began))
+	r := q.newRound()
+	r.apply(lost)
+	for _, b := range m.Builds() {
+		if b.Staged {
+			changes, err := m.CancelBuild(r.at.Now, b.Build.ID, false)
+			r.run(changes, err)
+		}
+	}
+	r.advance()
+	return q.commit(ctx, r)
+}
+
+// adopt ends the jobs whose record is corrupt, for which Load gave a stand-in: nobody waits for them for ever.
+func (q *Queue) adopt(m *job.Machine, head *Head) (ends []job.Change) {
+	for _, c := range head.Corrupt {
+		if _, ok := m.Job(c.Job); !ok {
+			continue
+		}
+		end := job.End{At: q.now(), Outcome: job.Aborted, Message: "the stored record cannot be read"}
+		ends = append(ends, job.JobEnded{Job: c.Job, Seq: c.Seq, End: end})
+	}
+	return ends
+}
+
+// refuseAll answers all who wait for the engine with an error.
+func (q *Queue) refuseAll(err error) {
+	for _, list := range q.waiters {
+		for _, w := range list {
+			w.settle(nil, err)
+		}
+	}
+	q.waiters = nil
+	for _, s := range q.stops {
+		// The lease may well live on: the worker learns at its next heartbeat.
+		s.drop()
+	}
+	q.stops = nil
+	for _, list := range q.awaited {
+		for _, c := range list {
+			close(c)
+		}
+	}
+	q.awaited = nil
+	for {
+		select {
+		case c := <-q.calls:
+			c.answer(nil, err)
+		default:
+			return
+		}
+	}
+}
+
+// serve works in rounds until ctx ends or the store gives up.
+func (q *Queue) serve(ctx context.Context) error {
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for {
+		if at, ok := q.machine.Due(); ok {
+			timer.Reset(max(0, at.Sub(q.now())))
+		} else {
+			timer.Stop()
+		}
+		r := q.newRound()
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-timer.C:
+		case c := <-q.calls:
+			r.calls = append(r.calls, c)
+		}
+		r.at = q.moment()
+		r.gather()
+		if err := q.work(ctx, r); err != nil {
+			return err
+		}
+	}
+}
+
+// gather takes the commands that already wait.
+func (r *round) gather() {
+	for len(r.calls) < maxCalls {
+		select {
+		case c := <-r.q.calls:
+			r.calls = append(r.calls, c)
+		default:
+			return
+		}
+	}
+}

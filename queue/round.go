@@ -1,0 +1,313 @@
+package queue
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/headrace/headrace/job"
+)
+
+// round is one turn of the owner: the commands that it took, what they changed, and who is told what after the
+// commit.
+type round struct {
+	q     *Queue
+	at    job.Moment
+	calls []*call
+	found *Found
+	batch Batch
+	after []func(error) // run once the batch is stored, or cannot be
+	err   error         // the machine refused a change: the state in memory is of no use any more
+}
+
+func (q *Queue) newRound() *round {
+	return &round{q: q, at: q.moment(), found: &Found{}}
+}
+
+// errVolatile says that a command has answered for itself, without a commit.
+var errVolatile = errors.New("volatile")
+
+// call is a command on its way to the owner.
+type call struct {
+	ctx     context.Context
+	request job.ID
+	// query adds what the command names and memory does not hold.
+	query func(m *job.Machine, q *Query)
+	// decide looks at the machine and gives changes and a reply, or an error and nothing. A nil decide only needs the
+	// round.
+	decide func(r *round) ([]job.Change, any, error)
+	// fresh makes an empty reply, to read a stored answer into.
+	fresh func() any
+	reply chan answer
+}
+
+type answer struct {
+	value any
+	err   error
+}
+
+// answer never blocks: each call is answered once, into a buffer of one.
+func (c *call) answer(v any, err error) { c.reply <- answer{v, err} }
+
+// work does one round.
+func (q *Queue) work(ctx context.Context, r *round) error {
+	if err := r.look(ctx); err != nil {
+		for _, c := range r.calls {
+			c.answer(nil, &RetryError{Cause: err})
+		}
+		r.calls = nil
+		q.Log.Warn("a lookup failed; the callers may try again", "err", err)
+	}
+	r.advance()
+	answers := map[job.ID]any{}
+	for _, c := range r.calls {
+		r.decide(c, answers)
+	}
+	r.match()
+	if r.err != nil {
+		err := fmt.Errorf("round %d: %w", q.number+1, r.err)
+		r.finish(&RetryError{Cause: err})
+		return err
+	}
+	return q.commit(ctx, r)
+}
+
+// look reads, in one go, what the commands name and memory does not hold.
+func (r *round) look(ctx context.Context) error {
+	var query Query
+	for _, c := range r.calls {
+		if !c.request.IsZero() {
+			query.Requests = append(query.Requests, c.request)
+		}
+		if c.query != nil {
+			c.query(r.q.machine, &query)
+		}
+	}
+	if query.Empty() {
+		return nil
+	}
+	found, err := r.q.Store.Lookup(ctx, &query)
+	if err != nil {
+		return fmt.Errorf("lookup: %w", err)
+	}
+	r.found = found
+	return nil
+}
+
+// decide lets one command decide, and makes its changes and what follows from them.
+func (r *round) decide(c *call, answers map[job.ID]any) {
+	if c.ctx.Err() != nil {
+		c.answer(nil, c.ctx.Err())
+		return
+	}
+	if v, ok := answers[c.request]; ok && !c.request.IsZero() {
+		r.later(c, v)
+		return
+	}
+	if stored, ok := r.found.Answers[c.request]; ok {
+		v := c.fresh()
+		if err := json.Unmarshal(stored, v); err != nil {
+			c.answer(nil, fmt.Errorf("request %s was made with another command: %w", c.request, ErrRequest))
+			return
+		}
+		c.answer(v, nil)
+		return
+	}
+	changes, v, err := c.decide(r)
+	if err == errVolatile {
+		return
+	}
+	if err != nil {
+		// A refusal may rest on what an earlier command of this round did: it is told once that is stored.
+		r.after = append(r.after, func(failed error) { c.answer(v, or(failed, err)) })
+		return
+	}
+	r.apply(changes)
+	r.advance()
+	if !c.request.IsZero() {
+		if b, err := json.Marshal(v); err == nil {
+			r.batch.Answers = append(r.batch.Answers, Answer{c.request, b})
+			answers[c.request] = v
+		}
+	}
+	r.later(c, v)
+}
+
+func or(a, b error) error {
+	if a != nil {
+		return a
+	}
+	return b
+}
+
+// later answers the call once the batch is stored.
+func (r *round) later(c *call, v any) {
+	r.after = append(r.after, func(err error) {
+		if err != nil {
+			c.answer(nil, err)
+			return
+		}
+		c.answer(v, nil)
+	})
+}
+
+// run applies what a decision gave, unless it was refused.
+func (r *round) run(changes []job.Change, err error) {
+	if err == nil {
+		r.apply(changes)
+	}
+}
+
+// apply makes changes and books them for the commit.
+func (r *round) apply(changes []job.Change) {
+	for _, c := range changes {
+		if r.err != nil {
+			return
+		}
+		if r.err = r.q.machine.Apply(c); r.err == nil {
+			r.note(c)
+		}
+	}
+}
+
+// advance lets the machine draw its consequences.
+func (r *round) advance() {
+	if r.err != nil {
+		return
+	}
+	changes, err := r.q.machine.Advance(r.at, maxChanges)
+	r.err = err
+	for _, c := range changes {
+		r.note(c)
+	}
+	r.q.sched.Update()
+}
+
+// note books a change, and keeps what later commands of this round can no longer find in memory.
+func (r *round) note(c job.Change) {
+	r.batch.Changes = append(r.batch.Changes, c)
+	q := r.q
+	switch c := c.(type) {
+	case job.JobAdded:
+		q.specs.put(&c.Spec)
+	case job.JobStarted:
+		q.Log.Info("started", "job", c.Job, "attempt", c.Attempt.Number, "worker", c.Attempt.Worker)
+	case job.JobRetried:
+		q.stopped(c.Job, c.Attempt.Number)
+		q.Log.Info("to be tried again", "job", c.Job, "attempt", c.Attempt.Number, "outcome", c.Attempt.Outcome, "detail", c.Attempt.Detail)
+	case job.JobEnded:
+		r.noteEnd(&c)
+	case job.BuildEnded:
+		if r.found.Builds == nil {
+			r.found.Builds = map[job.ID]*job.BuildRecord{}
+		}
+		r.found.Builds[c.Build] = &job.BuildRecord{
+			Build: job.Build{ID: c.Build}, Outcome: c.Outcome, Ended: c.At,
+		}
+		r.after = append(r.after, func(error) { q.wake(c.Build) })
+		q.Log.Info("build ended", "build", c.Build, "outcome", c.Outcome)
+	case job.FailureCached:
+		if r.found.Cached == nil {
+			r.found.Cached = map[job.Identity]*job.FailureCached{}
+		}
+		r.found.Cached[c.Identity] = &c
+	case job.FailureCleared:
+		delete(r.found.Cached, c.Identity)
+	}
+}
+
+func (r *round) noteEnd(c *job.JobEnded) {
+	q := r.q
+	rec := &job.Record{Spec: job.Spec{ID: c.Job}, Seq: c.Seq, End: &c.End}
+	if c.Attempt != nil {
+		rec.Last, rec.LastEnd = &c.Attempt.Attempt, c.Attempt
+		q.stopped(c.Job, c.Attempt.Number)
+	}
+	if r.found.Jobs == nil {
+		r.found.Jobs = map[job.ID]*job.Record{}
+	}
+	r.found.Jobs[c.Job] = rec
+	r.after = append(r.after, func(error) { q.wake(c.Job) })
+	q.Log.Info("ended", "job", c.Job, "outcome", c.End.Outcome, "detail", c.End.Detail)
+}
+
+// match hands ready jobs to waiting workers.
+func (r *round) match() {
+	q := r.q
+	q.sched.Begin()
+	for r.err == nil {
+		j, name, ok := q.sched.Next(r.at.Now)
+		if !ok {
+			return
+		}
+		token := q.NewToken()
+		changes, err := q.machine.Start(r.at, j.ID(), name, token)
+		if err != nil {
+			r.err = fmt.Errorf("start job %s on %q: %w", j.ID(), name, err)
+			return
+		}
+		r.apply(changes)
+		r.advance()
+		if r.err == nil {
+			q.assign(r, j, name)
+		}
+	}
+}
+
+// commit stores the round's changes, then tells everybody.
+func (q *Queue) commit(ctx context.Context, r *round) error {
+	if r.err != nil {
+		r.finish(&RetryError{Cause: r.err})
+		return r.err
+	}
+	if len(r.batch.Changes) == 0 && len(r.batch.Answers) == 0 {
+		r.finish(nil)
+		return nil
+	}
+	r.batch.Number, r.batch.At = q.number+1, r.at.Now
+	// A round under way is stored even while the queue closes: its callers get a true answer.
+	if err := q.persist(context.WithoutCancel(ctx), &r.batch); err != nil {
+		err = fmt.Errorf("commit %d: %w", r.batch.Number, err)
+		r.finish(&RetryError{Cause: err})
+		return err
+	}
+	q.number++
+	r.finish(nil)
+	next := make(chan struct{})
+	q.round.Store(q.number)
+	close(*q.news.Swap(&next))
+	return nil
+}
+
+func (r *round) finish(err error) {
+	for _, f := range r.after {
+		f(err)
+	}
+	r.after = nil
+}
+
+// persist commits a batch. A commit that failed may have happened: it is looked for before it is sent again.
+func (q *Queue) persist(ctx context.Context, b *Batch) error {
+	deadline := time.Now().Add(commitPatience)
+	for pause := time.Millisecond; ; pause = min(2*pause, time.Second) {
+		err := q.Store.Commit(ctx, b)
+		if err == nil {
+			return nil
+		}
+		if errors.Is(err, ErrFenced) {
+			return err
+		}
+		q.Log.Warn("a commit failed; looking whether it happened", "err", err)
+		if there, look := q.Store.Committed(ctx, b.Number); look == nil && there {
+			return nil
+		} else if errors.Is(look, ErrFenced) {
+			return look
+		}
+		if errors.Is(err, ErrNumber) || !time.Now().Add(pause).Before(deadline) {
+			return err
+		}
+		<-time.After(pause)
+	}
+}

@@ -1,0 +1,205 @@
+package queue
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/headrace/headrace/job"
+)
+
+// Submission asks for jobs; see job.Submission. Jobs and the build may come without ids.
+type Submission struct {
+	// Build that wants the jobs; nil: each job stands for itself.
+	Build *job.Build
+	Jobs  []job.Spec
+	// Refs are the build's targets and awaited jobs.
+	Refs []job.Ref
+	// Own is what jobs get that belong to no build.
+	Own job.Own
+}
+
+// Receipt tells what became of a submission.
+type Receipt struct {
+	// Build is its id; zero without one.
+	Build job.ID
+	// Jobs has an entry for each job asked for, in order.
+	Jobs []job.Submitted
+}
+
+// stageSize is how many jobs one round takes of a large submission.
+const stageSize = 2000
+
+// Submit asks for jobs, all or none. Needs name jobs of the same submission or others by id. A build of more than
+// some thousand jobs is staged: it grows unseen over many rounds, while others go on, and becomes visible by one
+// change; its Jobs must come dependencies first. Errors: *job.InvalidError, *job.ConflictError, *job.CycleError,
+// ErrNotFound with the place of the need or reference.
+func (q *Queue) Submit(ctx context.Context, s Submission) (Receipt, error) {
+	given := q.name(&s)
+	if len(s.Jobs) > stageSize && s.Build != nil {
+		return q.stage(ctx, &s, given)
+	}
+	receipt := Receipt{}
+	if s.Build != nil {
+		receipt.Build = s.Build.ID
+	}
+	in := job.Submission{Build: s.Build, Jobs: s.Jobs, Refs: s.Refs, Own: s.Own}
+	return do(ctx, q, askAbout(&in, given), func(r *round) ([]job.Change, Receipt, error) {
+		changes, jobs, err := r.q.machine.Submit(r.at.Now, &in, &r.found.Facts)
+		receipt.Jobs = jobs
+		return changes, receipt, err
+	})
+}
+
+// given tells which ids the caller made, so that they may be in use already.
+type given struct {
+	build bool
+	jobs  map[job.ID]bool
+}
+
+// name gives ids to what has none, without writing into the caller's slices.
+func (q *Queue) name(s *Submission) given {
+	g := given{jobs: map[job.ID]bool{}}
+	if s.Build != nil {
+		b := *s.Build
+		g.build = !b.ID.IsZero()
+		if !g.build {
+			b.ID = q.NewID()
+		}
+		s.Build = &b
+	}
+	jobs := make([]job.Spec, len(s.Jobs))
+	copy(jobs, s.Jobs)
+	for i := range jobs {
+		if jobs[i].ID.IsZero() {
+			jobs[i].ID = q.NewID()
+		} else {
+			g.jobs[jobs[i].ID] = true
+		}
+	}
+	s.Jobs = jobs
+	return g
+}
+
+// askAbout says what a submission names that memory may not hold.
+func askAbout(s *job.Submission, g given) func(*job.Machine, *Query) {
+	return func(m *job.Machine, q *Query) {
+		if s.Build != nil && g.build {
+			if _, live := m.Build(s.Build.ID); !live {
+				q.Builds = append(q.Builds, s.Build.ID)
+			}
+		}
+		here := make(map[job.ID]bool, len(s.Jobs))
+		for i := range s.Jobs {
+			here[s.Jobs[i].ID] = true
+		}
+		seen := map[job.ID]bool{}
+		elsewhere := func(id job.ID) {
+			if _, inMemory := m.Job(id); !inMemory && !here[id] && !seen[id] {
+				seen[id] = true
+				q.Jobs = append(q.Jobs, id)
+			}
+		}
+		for i := range s.Jobs {
+			spec := &s.Jobs[i]
+			if g.jobs[spec.ID] {
+				q.Jobs = append(q.Jobs, spec.ID)
+			}
+			if spec.Reuse {
+				q.Kept = append(q.Kept, spec.Identity())
+			}
+			if spec.CacheFailure {
+				q.Cached = append(q.Cached, spec.Identity())
+			}
+			if spec.Estimate == 0 && spec.Name != "" {
+				q.Took = append(q.Took, spec.Series())
+			}
+			for _, n := range spec.Needs {
+				elsewhere(n.Job)
+			}
+		}
+		for _, r := range s.Refs {
+			elsewhere(r.Job)
+		}
+	}
+}
+
+// stage submits a large build in pieces.
+func (q *Queue) stage(ctx context.Context, s *Submission, g given) (Receipt, error) {
+	receipt := Receipt{Build: s.Build.ID, Jobs: make([]job.Submitted, 0, len(s.Jobs))}
+	if g.build {
+		return receipt, &job.InvalidError{Field: "build.id", Want: "a large build must be new: leave it empty"}
+	}
+	stands := make(map[job.ID]job.ID, len(s.Jobs)) // asked-for job to the one that stands for it
+	refs := map[job.ID][]job.Ref{}
+	for _, r := range s.Refs {
+		refs[r.Job] = append(refs[r.Job], r)
+	}
+	err := func() error {
+		for from := 0; from < len(s.Jobs); from += stageSize {
+			piece := job.Submission{Build: s.Build, Staged: true, First: from, Jobs: s.Jobs[from:min(from+stageSize, len(s.Jobs))]}
+			for i := range piece.Jobs {
+				spec := &piece.Jobs[i]
+				if err := restate(spec, from+i, stands); err != nil {
+					return err
+				}
+				piece.Refs = append(piece.Refs, refs[spec.ID]...)
+				delete(refs, spec.ID)
+			}
+			jobs, err := q.submitPiece(ctx, &piece, g)
+			if err != nil {
+				return err
+			}
+			for i, j := range jobs {
+				stands[piece.Jobs[i].ID] = j.ID
+			}
+			receipt.Jobs = append(receipt.Jobs, jobs...)
+		}
+		return q.seal(ctx, s.Build, refs)
+	}()
+	if err != nil {
+		// Whatever the reason, nothing of it may stay; if this fails, too, the next load gives it up.
+		undo := context.WithValue(context.WithoutCancel(ctx), requestKey{}, nil)
+		_ = change(undo, q, nil, func(r *round) ([]job.Change, error) {
+			return r.q.machine.CancelBuild(r.at.Now, s.Build.ID, false)
+		})
+		return Receipt{}, err
+	}
+	return receipt, nil
+}
+
+// restate lets the needs of one job name the jobs that stand for those of earlier pieces.
+func restate(spec *job.Spec, place int, stands map[job.ID]job.ID) error {
+	needs := make([]job.Need, len(spec.Needs))
+	copy(needs, spec.Needs)
+	for i := range needs {
+		if id, ok := stands[needs[i].Job]; ok {
+			needs[i].Job = id
+		}
+	}
+	if _, twice := stands[spec.ID]; twice {
+		return &job.InvalidError{Field: fmt.Sprintf("jobs[%d].id", place), Want: fmt.Sprintf("%s is already in use", spec.ID)}
+	}
+	spec.Needs = needs
+	return nil
+}
+
+func (q *Queue) submitPiece(ctx context.Context, piece *job.Submission, g given) ([]job.Submitted, error) {
+	ctx = context.WithValue(ctx, requestKey{}, nil)
+	return do(ctx, q, askAbout(piece, g), func(r *round) ([]job.Change, []job.Submitted, error) {
+		return r.q.machine.Submit(r.at.Now, piece, &r.found.Facts)
+	})
+}
+
+// seal makes a staged build visible, with the references to jobs outside the submission.
+func (q *Queue) seal(ctx context.Context, b *job.Build, rest map[job.ID][]job.Ref) error {
+	last := job.Submission{Build: b, Staged: true}
+	for _, refs := range rest {
+		last.Refs = append(last.Refs, refs...)
+	}
+	if len(last.Refs) > 0 {
+		if _, err := q.submitPiece(ctx, &last, given{}); err != nil {
+			return err
+		}
+	}
+	return change(ctx, q, nil, func(r *round) ([]job.Change, error) { return r.q.machine.Seal(b.ID) })
+}

@@ -1,0 +1,221 @@
+package sched
+
+import (
+	"math/bits"
+	"slices"
+	"strings"
+
+	"github.com/headrace/headrace/job"
+)
+
+// Begin starts a batch of decisions: each waiting worker may be served again.
+func (s *Scheduler) Begin() { s.turn++ }
+
+// Next names the job that should start now and the worker that should run it; ok is false if no ready job fits a
+// waiting worker. The caller starts it in the machine, lowers the worker's Want if it does not wait on, and
+// calls Update before Next again. Within a turn each waiting worker is served once (rule 9).
+func (s *Scheduler) Next(now job.Time) (j *job.Job, name string, ok bool) {
+	if len(s.open) == 0 || len(s.waiting) == 0 {
+		return nil, "", false
+	}
+	for {
+		heads := s.heads(now)
+		if j, w := s.choose(heads, now); j != nil {
+			w.turn = s.turn
+			return j, w.Name, true
+		}
+		if !slices.ContainsFunc(s.waiting, func(w *worker) bool { return w.turn == s.turn }) {
+			return nil, "", false
+		}
+		s.turn++
+	}
+}
+
+// head is the best of a heap, with what it is compared by.
+type head struct {
+	*entry
+	channel string
+	// What its channel and the neediest of its share groups used, and the shares to divide by.
+	channelUse, channelShares int64
+	groupUse, groupShares     int64
+}
+
+// heads gives the head of each heap that a waiting worker could be served from.
+func (s *Scheduler) heads(now job.Time) []head {
+	s.stamp++
+	var list []*ready
+	take := func(c *class) {
+		for i := 0; i < len(c.heaps); i++ {
+			r := c.heaps[i]
+			if r.stamp == s.stamp {
+				continue
+			}
+			r.stamp = s.stamp
+			for len(r.entries) > 0 && s.park(r.entries[0]) {
+			}
+			if len(r.entries) == 0 {
+				i-- // parked to the last: another heap is in its place
+				continue
+			}
+			list = append(list, r)
+		}
+	}
+	if len(s.waiting) < len(s.open) {
+		for _, w := range s.waiting {
+			for _, c := range w.classes {
+				if c.place != 0 && !s.closed(c) {
+					take(c)
+				}
+			}
+		}
+	} else {
+		for _, c := range slices.Clone(s.open) {
+			if !s.closed(c) && slices.ContainsFunc(c.workers, func(w *worker) bool { return w.place != 0 }) {
+				take(c)
+			}
+		}
+	}
+	heads := make([]head, len(list))
+	for i, r := range list {
+		heads[i] = s.head(r, r.entries[0], now)
+	}
+	return heads
+}
+
+func (s *Scheduler) closed(c *class) bool {
+	policy := s.m.Channel(c.key.Channel)
+	return policy.Closed(c.key.Kind)
+}
+
+func (s *Scheduler) head(r *ready, e *entry, now job.Time) head {
+	h := head{entry: e, channel: r.key.class.Channel}
+	h.channelUse, h.channelShares = s.m.ChannelUse(h.channel, now)
+	for i, g := range r.audience.Groups() {
+		use, shares := s.m.GroupUse(h.channel, g, now)
+		if i == 0 || lessUse(use, shares, h.groupUse, h.groupShares) {
+			h.groupUse, h.groupShares = use, shares
+		}
+	}
+	return h
+}
+
+// lessUse reports whether use a, divided by its shares, is below use b.
+func lessUse(a, aShares, b, bShares int64) bool {
+	ah, al := bits.Mul64(uint64(max(a, 0)), uint64(bShares))
+	bh, bl := bits.Mul64(uint64(max(b, 0)), uint64(aShares))
+	return ah < bh || ah == bh && al < bl
+}
+
+// compare is rule 8 among heads: channels by share, then within one by its discipline.
+func (h *head) compare(o *head) int {
+	if h.channel != o.channel {
+		switch {
+		case lessUse(h.channelUse, h.channelShares, o.channelUse, o.channelShares):
+			return -1
+		case lessUse(o.channelUse, o.channelShares, h.channelUse, h.channelShares):
+			return 1
+		}
+		return strings.Compare(h.channel, o.channel)
+	}
+	if !h.in.byAge {
+		switch {
+		case h.priority != o.priority:
+			return int(o.priority) - int(h.priority)
+		case lessUse(h.groupUse, h.groupShares, o.groupUse, o.groupShares):
+			return -1
+		case lessUse(o.groupUse, o.groupShares, h.groupUse, h.groupShares):
+			return 1
+		case h.path > o.path:
+			return -1
+		case h.path < o.path:
+			return 1
+		}
+	}
+	return int(h.job.Seq() - o.job.Seq())
+}
+
+// choose gives the first job in order that a waiting worker may take, and the best such worker. An exclusive job
+// that finds none reserves the worker that is free soonest.
+func (s *Scheduler) choose(heads []head, now job.Time) (*job.Job, *worker) {
+	if len(heads) > 1 {
+		slices.SortFunc(heads, func(a, b head) int { return a.compare(&b) })
+	}
+	for _, w := range s.reserved {
+		w.reserved = nil
+	}
+	s.reserved = s.reserved[:0]
+	for i := range heads {
+		h := &heads[i]
+		if w := s.best(h, now); w != nil {
+			return h.job, w
+		}
+		if h.job.Exclusive() {
+			s.reserve(h, now)
+		}
+	}
+	return nil, nil
+}
+
+// best gives the best waiting worker that may take the job now: the least loaded for its speed, then the one with the
+// fewest features that the job does not need, then by name.
+func (s *Scheduler) best(h *head, now job.Time) *worker {
+	var best *worker
+	for _, w := range h.in.class.workers {
+		if w.place == 0 || w.turn == s.turn || !s.takes(w, h, now) {
+			continue
+		}
+		if best == nil || w.better(best) {
+			best = w
+		}
+	}
+	return best
+}
+
+func (s *Scheduler) takes(w *worker, h *head, now job.Time) bool {
+	if !w.Free(now) || w.used >= int(w.Slots) || w.held > 0 || h.job.Exclusive() && w.used > 0 {
+		return false
+	}
+	r := w.reserved
+	return r == nil || r.Class().Channel == h.channel && h.priority > r.Priority()
+}
+
+func (w *worker) better(o *worker) bool {
+	a, b := (float64(w.used)+w.load+1)*o.Pace(), (float64(o.used)+o.load+1)*w.Pace()
+	if a != b {
+		return a < b
+	}
+	if len(w.Features) != len(o.Features) {
+		return len(w.Features) < len(o.Features)
+	}
+	return w.Name < o.Name
+}
+
+// reserve sets the worker aside that is free soonest, among those that are alive: they wait or work.
+func (s *Scheduler) reserve(h *head, now job.Time) {
+	var best *worker
+	var soonest job.Time
+	for _, w := range h.in.class.workers {
+		if w.reserved != nil || !w.Free(now) || w.place == 0 && w.used == 0 {
+			continue
+		}
+		free := s.freeAt(w, now)
+		if best == nil || free < soonest || free == soonest && w.Name < best.Name {
+			best, soonest = w, free
+		}
+	}
+	if best != nil {
+		best.reserved = h.job
+		s.reserved = append(s.reserved, best)
+	}
+}
+
+// freeAt guesses when the last of the worker's attempts ends.
+func (s *Scheduler) freeAt(w *worker, now job.Time) job.Time {
+	free := now
+	s.m.Leases(w.Name, func(j *job.Job) {
+		if !j.Held() {
+			free = max(free, j.Attempt().Start.Add(j.Estimate()))
+		}
+	})
+	return free
+}

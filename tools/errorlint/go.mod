@@ -1,0 +1,14 @@
+module github.com/headrace/headrace/tools/errorlint
+
+go 1.26.0
+
+toolchain go1.27.3
+
+tool github.com/polyfloyd/go-errorlint
+
+require (
+	github.com/polyfloyd/go-errorlint v1.8.0 // indirect
+	golang.org/x/mod v0.42.0 // indirect
+	golang.org/x/sync v0.24.0 // indirect
+	golang.org/x/tools v0.52.0 // indirect
+)

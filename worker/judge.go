@@ -1,0 +1,90 @@
+package worker
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"syscall"
+
+	"github.com/headrace/headrace/job"
+)
+
+// judge says how the attempt ended, once its tree is gone and its output read.
+func (w *watch) judge(r *Result) verdict {
+	switch {
+	case w.failed != 0:
+		return notStarted(w.tree.spec, w.failed)
+	case w.ended == nil && w.why != nil:
+		w.why.message += " (and its supervisor did not answer)"
+		return *w.why
+	case w.ended == nil:
+		return verdict{job.Aborted, job.NoDetail, "the supervisor of the attempt died, and the command with it"}
+	}
+	end := *w.ended
+	if end.extra > 0 {
+		w.transcript.note("the command left %d processes running (%s); they are killed", end.extra, end.names)
+	}
+	if end.stuck > 0 {
+		w.transcript.note("%d processes (%s) do not die, in the system's hands or another user's", end.stuck, end.names)
+	}
+	ws := syscall.WaitStatus(end.wait)
+	if ws.Exited() {
+		r.ExitCode = ws.ExitStatus()
+	} else if ws.Signaled() {
+		r.Signal = signalName(ws.Signal())
+	}
+	if w.why != nil && end.asked {
+		return *w.why
+	}
+	if w.transcript.failure() != nil {
+		return w.logVerdict()
+	}
+	return w.exitVerdict(r, end)
+}
+
+func (w *watch) exitVerdict(r *Result, end ended) verdict {
+	switch {
+	case r.Signal != "" && end.oom:
+		return verdict{job.Failed, job.NoDetail, "killed by the system (" + r.Signal + "): out of memory"}
+	case r.Signal != "":
+		return verdict{job.Failed, job.NoDetail, "killed by " + r.Signal}
+	case r.ExitCode == 0:
+		return verdict{outcome: job.Succeeded}
+	case slices.Contains(w.command.RetryOn, r.ExitCode):
+		return verdict{job.Aborted, job.NoDetail,
+			fmt.Sprintf("exit code %d, which stands for a fault of the infrastructure", r.ExitCode)}
+	}
+	return verdict{job.Failed, job.NoDetail, fmt.Sprintf("exit code %d", r.ExitCode)}
+}
+
+// logVerdict judges an attempt whose log has failed.
+func (w *watch) logVerdict() verdict {
+	err := w.transcript.failure()
+	if errors.Is(err, ErrLogLimit) {
+		return verdict{job.Failed, job.LogLimit, fmt.Sprintf("more than %d bytes of log", w.command.LogLimit)}
+	}
+	return aborted(err)
+}
+
+// notStarted judges why a program that is there could not be started: the machine's lack of something is an
+// abort, all else the command's own fault.
+func notStarted(s startSpec, errno syscall.Errno) verdict {
+	what := fmt.Sprintf("start %q in %q: %v", s.argv[0], s.dir, errno)
+	switch errno {
+	case syscall.EAGAIN, syscall.ENOMEM, syscall.EMFILE, syscall.ENFILE, syscall.ETXTBSY, syscall.EIO:
+		return verdict{job.Aborted, job.NoDetail, what}
+	case syscall.ENOENT:
+		what += "; is the interpreter in its first line, or its loader, missing?"
+	case syscall.ENOEXEC:
+		what += "; it is for another system, or a script without #! in its first line"
+	case syscall.E2BIG:
+		size := 0
+		for _, list := range [][]string{s.argv, s.env} {
+			for _, v := range list {
+				size += len(v) + 1
+			}
+		}
+		what += fmt.Sprintf("; arguments and environment have %d bytes", size)
+	}
+	return verdict{job.Failed, job.NotStarted, what}
+}
