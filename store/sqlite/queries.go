@@ -89,7 +89,8 @@ const (
 // its job is looked for by itself, since few jobs have one.
 const recordColumns = `j.seq, j.id, j.at, j.channel, j.kind, j.name, j.key, j.spec,
 	l.state, l.wake, l.delay, l.attempt, l.held, l.open, coalesce(l.tally, e.tally), coalesce(l.own, e.own),
-	e.body, e.attempt, (SELECT body FROM attempt WHERE seq = j.seq ORDER BY number DESC LIMIT 1)`
+	e.body, e.attempt, (SELECT body FROM attempt WHERE seq = j.seq ORDER BY number DESC LIMIT 1),
+	e.outcome`
 
 // endedAttemptColumn is where recordColumns has e.attempt.
 const endedAttemptColumn = 17

@@ -38,6 +38,7 @@ func Run(t *testing.T, open func(t testing.TB) Reopener) {
 		{"LifeOfJob", testLife},
 		{"CancelledWhileRunning", testHeld},
 		{"LateFinish", testLateFinish},
+		{"Results", testResults},
 		{"NothingIsShared", testNothingShared},
 		{"Builds", testBuilds},
 		{"BuildErased", testErased},
