@@ -119,7 +119,7 @@ func (m *Machine) applyAdded(r *Record) error {
 	}
 	s := &r.Spec
 	j := &Job{
-		id: s.ID, seq: r.Seq, at: r.At, name: s.Name, identity: s.Identity(),
+		id: s.ID, seq: r.Seq, at: r.At, name: s.Name, key: s.Key,
 		class: m.class(s.Class()), state: Blocked{}, estimate: or(s.Estimate, DefaultEstimate),
 		last: r.Last, lastEnd: r.LastEnd,
 	}
@@ -139,7 +139,7 @@ func (m *Machine) applyAdded(r *Record) error {
 	if r.End != nil {
 		return m.loadEnded(j, r)
 	}
-	m.byIdentity[j.identity] = j
+	m.byIdentity.put(j)
 	if r.Running {
 		if j.more != nil {
 			j.more.wake, j.more.delay = 0, 0
@@ -198,7 +198,7 @@ func (m *Machine) loadEnded(j *Job, r *Record) error {
 			return fmt.Errorf("apply JobAdded: job %s is held without an attempt", j.id)
 		}
 		j.flags.set(heldAttempt)
-		m.lingering[j.identity] = j
+		m.lingering[j.Identity()] = j
 		m.attach(j, r.Last.Start)
 	}
 	return nil
@@ -290,7 +290,7 @@ func (m *Machine) applyEnded(j *Job, c *JobEnded) error {
 		m.meter(j, -1)
 		if c.Held {
 			j.flags.set(heldAttempt)
-			m.lingering[j.identity] = j
+			m.lingering[j.Identity()] = j
 			m.retime(j)
 		} else {
 			m.detach(j)
@@ -303,9 +303,7 @@ func (m *Machine) applyEnded(j *Job, c *JobEnded) error {
 		e.Result = nil
 		j.lastEnd = &e
 	}
-	if m.byIdentity[j.identity] == j {
-		delete(m.byIdentity, j.identity)
-	}
+	m.byIdentity.remove(j)
 	m.touch(j)
 	m.leaveBuilds(j, end.Outcome)
 	m.leaveNeeds(j, &end)
@@ -371,10 +369,10 @@ func (m *Machine) tellDependents(j *Job, end *End) {
 func (m *Machine) applyFreed(j *Job) {
 	j.flags.clear(heldAttempt)
 	m.detach(j)
-	if m.lingering[j.identity] == j {
-		delete(m.lingering, j.identity)
+	if m.lingering[j.Identity()] == j {
+		delete(m.lingering, j.Identity())
 	}
-	if next := m.byIdentity[j.identity]; next != nil {
+	if next := m.byIdentity.get(j.Identity()); next != nil {
 		m.look(next)
 	}
 	m.touch(j) // it holds its concurrency key no longer
@@ -579,8 +577,13 @@ func (m *Machine) nextLook(j *Job) (at Time, ok bool) {
 
 // releasable reports whether nothing holds the waiting job back.
 func (m *Machine) releasable(j *Job, now Time) bool {
-	return j.waits == 0 && j.in.active > 0 && j.Wake() <= now && m.lingering[j.identity] == nil &&
+	return j.waits == 0 && j.in.active > 0 && j.Wake() <= now && !m.lingers(j) &&
 		(j.more == nil || j.more.doom == nil)
+}
+
+// lingers reports whether an attempt of the job's identity is still being stopped.
+func (m *Machine) lingers(j *Job) bool {
+	return len(m.lingering) > 0 && m.lingering[j.Identity()] != nil
 }
 
 // Lost lists the attempts whose worker has not been heard of for longer than the given time, for channels

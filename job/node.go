@@ -13,10 +13,11 @@ type Job struct {
 	at       Time
 	estimate time.Duration
 	name     string
-	identity Identity
+	key      string
 	class    *class
 	state    State
 
+	twin       *Job   // the next in the index of identities whose hash is the same
 	needs      []edge // dependencies that have not told this job yet
 	dependents []edge // jobs that wait to be told, or are sorted after this one
 	wishes     []wish // of live builds
@@ -113,7 +114,10 @@ func (j *Job) Name() string { return j.name }
 func (j *Job) Class() Class { return j.class.Class }
 
 // Identity gives what makes it the same job as another.
-func (j *Job) Identity() Identity { return j.identity }
+func (j *Job) Identity() Identity {
+	s := Spec{ID: j.id, Channel: j.class.Channel, Kind: j.class.Kind, Key: j.key}
+	return s.Identity()
+}
 
 // State gives where the job is.
 func (j *Job) State() State { return j.state }

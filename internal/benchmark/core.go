@@ -47,7 +47,8 @@ func idOf(n uint64) (id job.ID) {
 	return id
 }
 
-// farm makes a machine with n jobs of a build, each with so many dependencies among the latest before it.
+// farm makes a machine with n jobs of a build, each with so many dependencies among those before it, in a graph about
+// as deep as real ones are.
 func farm(n, needs int, system string) (*job.Machine, *sched.Scheduler, error) {
 	now := job.At(time.Unix(1_700_000_000, 0))
 	m := job.New(now)
@@ -63,7 +64,7 @@ func farm(n, needs int, system string) (*job.Machine, *sched.Scheduler, error) {
 				ID: idOf(uint64(i) + 2), Name: fmt.Sprintf("job-%d", i), Kind: "build", Key: fmt.Sprintf("key-%d", i), System: system,
 			}
 			for k := 1; k <= needs && k <= i; k++ {
-				spec.Needs = append(spec.Needs, job.Need{Job: idOf(uint64(i-k) + 2)})
+				spec.Needs = append(spec.Needs, job.Need{Job: idOf(uint64(i*k/(needs+1)) + 2)})
 			}
 			sub.Jobs = append(sub.Jobs, spec)
 			sub.Refs = append(sub.Refs, job.Ref{Job: spec.ID})
