@@ -46,6 +46,13 @@ func testImpossible(t *testing.T, p *place) {
 			}
 		}
 	}
+	// What a refused batch added is not there for the next.
+	b := &queue.Batch{Number: p.number + 1, At: p.at + 1, Changes: []job.Change{
+		job.BuildReferred{Build: buildID(7), Refs: []job.Ref{{Job: jobID(8)}}},
+	}}
+	if err := p.Store.Commit(t.Context(), b); err == nil {
+		t.Fatal("a job of a refused batch is referred to: no error")
+	}
 	same(t, "after the impossible", before, ask(t, t.Context(), p.Store, n))
 	p.reopen(t)
 	same(t, "after reopening", before, ask(t, t.Context(), p.Store, n))
