@@ -38,6 +38,9 @@ func (s *Store) Load(ctx context.Context, fn func(job.Change) error) (queue.Head
 		}
 	}
 	for _, r := range snap.jobs {
+		if err := ctx.Err(); err != nil {
+			return queue.Head{}, fmt.Errorf("load: %w", err)
+		}
 		rec, err := r.record()
 		if err != nil {
 			v := queue.Corrupt{Table: "job", Key: r.id.String(), Job: r.id, Seq: r.seq, Err: err}

@@ -10,13 +10,15 @@ import (
 
 // A batch with an impossible change leaves nothing, wherever the change stands.
 func testImpossible(t *testing.T, p *place) {
-	// 1 and 2 wait, 3 runs, 4 has ended, 5 is held; 6 is not there.
+	// 1 and 2 wait, 2 not for the first time, 3 runs, 4 has ended, 5 is held; 6 is not there.
 	p.commit(t, added(1), added(2, 1), added(3), added(4), added(5), started(3, 1), started(5, 1),
 		job.BuildAdded{BuildRecord: buildRecord(7)}, job.BuildReferred{Build: buildID(7), Refs: []job.Ref{{Job: jobID(1)}}})
 	p.commit(t, ran(4, job.Succeeded)...)
 	held := finished(5, job.Cancelled)
 	held.Held = true
 	p.commit(t, held)
+	lost, late := attemptEnd(1, job.Aborted, ""), attemptEnd(1, job.Succeeded, "late")
+	p.commit(t, started(2, 1), job.JobRetried{Job: jobID(2), Seq: 2, Attempt: lost, Tally: job.Tally{Attempts: 1}})
 	n := everything(8, 8)
 	before := ask(t, t.Context(), p.Store, n)
 	possible := []job.Change{
@@ -25,6 +27,7 @@ func testImpossible(t *testing.T, p *place) {
 		started(1, 1), finished(1, job.Succeeded), job.JobDeleted{Job: jobID(4)}, job.JobKept{Job: jobID(2), Seq: 2},
 		job.ChannelPut{Channel: job.DefaultChannel("c")}, job.UsagePut{Group: "g", Slice: int64(start) / 1_800_000_000}, cleared(1),
 		job.ClassMarked{Since: 1}, job.FailureCached{Message: "m"}, job.DurationLearned{Took: 5}, job.BuildEnded{Build: buildID(7), Outcome: 1},
+		job.JobEnded{Job: jobID(2), Seq: 2, End: job.End{Outcome: job.Succeeded}, Attempt: &late},
 	}
 	for _, c := range []job.Change{
 		added(1), job.JobAdded{Record: job.Record{Seq: 1, Spec: job.Spec{ID: jobID(99)}}},
