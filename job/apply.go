@@ -121,9 +121,11 @@ func (m *Machine) applyAdded(r *Record) error {
 	j := &Job{
 		id: s.ID, seq: r.Seq, at: r.At, name: s.Name, key: s.Key,
 		class: m.class(s.Class()), state: Blocked{}, estimate: or(s.Estimate, DefaultEstimate),
-		last: r.Last, lastEnd: r.LastEnd,
 	}
 	j.class.jobs++
+	if r.Last != nil {
+		j.last = &trial{Attempt: *r.Last, end: r.LastEnd}
+	}
 	if s.Exclusive {
 		j.flags.set(exclusive)
 	}
@@ -144,10 +146,11 @@ func (m *Machine) applyAdded(r *Record) error {
 		if j.more != nil {
 			j.more.wake, j.more.delay = 0, 0
 		}
-		j.state = Blocked{}.Release().Start(j.last)
+		j.state = Blocked{}.Release().Start(&j.last.Attempt)
 		m.attach(j, r.Last.Start)
 		m.meter(j, 1)
 	}
+	j.needs = make([]edge, 0, len(s.Needs))
 	for _, n := range s.Needs {
 		m.need(j, n)
 	}
@@ -210,8 +213,8 @@ func (m *Machine) applyStarted(j *Job, c *JobStarted) error {
 		return illegal(*c, j)
 	}
 	a := c.Attempt
-	j.last, j.lastEnd = &a, nil
-	j.state = s.Start(j.last)
+	j.last = &trial{Attempt: a}
+	j.state = s.Start(&j.last.Attempt)
 	if j.more != nil {
 		j.more.wake, j.more.delay = 0, 0
 	}
@@ -228,7 +231,7 @@ func (m *Machine) attach(j *Job, now Time) {
 	}
 	ttl := m.Channel(j.class.Channel).TTL
 	l := j.limits()
-	j.lease = &lease{deadline: now.Add(ttl), beat: now, output: now, timeout: l.Timeout, silence: l.Silence}
+	j.last.lease = &lease{deadline: now.Add(ttl), beat: now, output: now, timeout: l.Timeout, silence: l.Silence}
 	w := m.workers[j.last.Worker]
 	if w == nil {
 		// Only a damaged store loses a worker that holds a lease; the attempt is still accounted for.
@@ -251,7 +254,7 @@ func (m *Machine) detach(j *Job) {
 		}
 		m.moved = append(m.moved, w.Name)
 	}
-	j.lease = nil
+	j.last.lease = nil
 	m.still(j)
 }
 
@@ -265,7 +268,7 @@ func (m *Machine) applyRetried(j *Job, c *JobRetried) error {
 	j.state = s.Again()
 	end := c.Attempt
 	end.Result = nil
-	j.lastEnd = &end
+	j.last.end = &end
 	x := j.extra()
 	x.tally, x.wake, x.delay = c.Tally, c.Wake, c.Delay
 	if c.Wake != 0 {
@@ -301,7 +304,7 @@ func (m *Machine) applyEnded(j *Job, c *JobEnded) error {
 	if c.Attempt != nil {
 		e := *c.Attempt
 		e.Result = nil
-		j.lastEnd = &e
+		j.last.end = &e
 	}
 	m.byIdentity.remove(j)
 	m.touch(j)
@@ -512,7 +515,7 @@ func (m *Machine) clamp(j *Job, now Time) {
 		x.wake = now.Add(x.delay)
 		m.alarm(j, x.wake)
 	}
-	if j.lease == nil {
+	if j.leased() == nil {
 		return
 	}
 	if j.running() {
@@ -522,9 +525,9 @@ func (m *Machine) clamp(j *Job, now Time) {
 		j.last.Start = now
 	}
 	ttl := m.Channel(j.class.Channel).TTL
-	j.lease.deadline, j.lease.beat, j.lease.output = now.Add(ttl), now, now
+	j.last.lease.deadline, j.last.lease.beat, j.last.lease.output = now.Add(ttl), now, now
 	l := j.limits()
-	j.lease.timeout, j.lease.silence = l.Timeout, l.Silence
+	j.last.lease.timeout, j.last.lease.silence = l.Timeout, l.Silence
 	if j.running() {
 		m.meter(j, 1)
 	}
@@ -546,7 +549,7 @@ func (m *Machine) nextLook(j *Job) (at Time, ok bool) {
 			at, ok = t, true
 		}
 	}
-	if l := j.lease; l != nil {
+	if l := j.leased(); l != nil {
 		if j.Held() || !m.Channel(j.class.Channel).CallerJudges {
 			sooner(l.deadline)
 		}
@@ -592,7 +595,7 @@ func (m *Machine) Lost(channel string, now Time, silent time.Duration) []*Job {
 	var lost []*Job
 	for _, n := range m.Workers() {
 		for _, j := range m.workers[n].jobs {
-			if j.running() && j.class.Channel == channel && now.Sub(j.lease.beat) > silent {
+			if j.running() && j.class.Channel == channel && now.Sub(j.last.lease.beat) > silent {
 				lost = append(lost, j)
 			}
 		}

@@ -434,8 +434,8 @@ func (m *Machine) patience(j *Job) (end Time, ok bool) {
 
 // LimitsOf gives the limits of the job's attempt if it has its lease, else those that one would get now.
 func (m *Machine) LimitsOf(j *Job) Limits {
-	if j.lease != nil {
-		return Limits{j.lease.timeout, j.lease.silence}
+	if j.leased() != nil {
+		return Limits{j.last.lease.timeout, j.last.lease.silence}
 	}
 	return j.limits()
 }
