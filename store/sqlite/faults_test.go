@@ -240,6 +240,37 @@ func TestDeletedJobLeavesNoRows(t *testing.T) {
 	}
 }
 
+// However much is too old, one commit drops a little of it.
+func TestOldRoundsGoInPortions(t *testing.T) {
+	t.Parallel()
+	s, _ := openFile(t)
+	commit := func(n uint64, at job.Time) (first uint64) {
+		t.Helper()
+		b := &queue.Batch{Number: n, At: at, Answers: []queue.Answer{{Request: job.ID{byte(n)}}}}
+		if err := s.Commit(t.Context(), b); err != nil {
+			t.Fatal(err)
+		}
+		oldest, err := s.w.number("SELECT min(number) FROM feed")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return uint64(oldest)
+	}
+	const old = 3 * roundsDropped
+	for n := range uint64(old) {
+		commit(n+1, 1)
+	}
+	later := job.Time(2).Add(queue.FeedRetention)
+	for i, want := range []uint64{roundsDropped + 1, 2*roundsDropped + 1, old + 1, old + 1} {
+		if got := commit(old+1+uint64(i), later); got != want {
+			t.Errorf("commit %d leaves round %d as the oldest, want %d", i, got, want)
+		}
+	}
+	if n, err := s.w.number("SELECT count(*) FROM answer"); n != 4 || err != nil {
+		t.Errorf("%d answers are left (%v), want the 4 that are not old", n, err)
+	}
+}
+
 // A killed process cannot show whether a power cut would lose anything; the settings do.
 func TestCommitsAreSynced(t *testing.T) {
 	t.Parallel()

@@ -20,9 +20,9 @@ type Options struct {
 
 const defaultReaders = 4
 
-// checkpointPages is how far the log grows before a commit copies it back into the file. Longer than SQLite's
-// default: the same pages are written over and over, and one copy serves them all.
-const checkpointPages = 8192
+// checkpointPages is how far the log grows before a commit copies it back into the file: 16 MiB. That commit takes
+// the longer (25 ms here, with four times as much 75 ms), and the rate of all is the same from here on.
+const checkpointPages = 2048
 
 // pageSize counts for new files. Twice SQLite's default costs a fifth less time in large batches, for fewer pages
 // are split and found; four times costs small batches more in writing than it saves.

@@ -11,7 +11,7 @@ import (
 
 // Benchmark measures the life of jobs at several sizes of batches: one batch adds them, the next starts them, the
 // next ends and settles them. An operation is one job's whole life: the job with three dependencies, an attempt, an
-// end and a result.
+// end and a result. The longest commit is reported too: it is one that also tidies up.
 func Benchmark(b *testing.B, open func(t testing.TB) Reopener) {
 	for _, size := range []int{1, 8, 64, 512} {
 		b.Run(fmt.Sprint("batch=", size), func(b *testing.B) {
@@ -28,6 +28,7 @@ func Benchmark(b *testing.B, open func(t testing.TB) Reopener) {
 				l.round(b)
 			}
 			b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "lives/s")
+			b.ReportMetric(float64(l.longest.Milliseconds()), "ms-longest-commit")
 		})
 	}
 }
@@ -39,6 +40,7 @@ type lives struct {
 	number  uint64
 	at      job.Time
 	seq     int64
+	longest time.Duration // commit
 	added   []job.Change
 	started []job.Change
 	ended   []job.Change
@@ -61,8 +63,35 @@ func (l *lives) round(b *testing.B) {
 	for _, changes := range [][]job.Change{l.added, l.started, l.ended} {
 		l.number++
 		l.at += second / 100
+		began := time.Now()
 		if err := l.store.Commit(b.Context(), &queue.Batch{Number: l.number, At: l.at, Changes: changes}); err != nil {
 			b.Fatal(err)
+		}
+		l.longest = max(l.longest, time.Since(began))
+	}
+}
+
+// BenchmarkLookup measures what a round asks that finishes so many jobs: an answer, a learned duration, a kept
+// success and a settled job for each.
+func BenchmarkLookup(b *testing.B, open func(t testing.TB) Reopener, commands int) {
+	place := open(b)
+	defer place.Close(b)
+	l := lives{store: place.Open(b), size: 1000, at: start}
+	for l.seq < 20_000 {
+		l.round(b)
+	}
+	b.ReportAllocs()
+	n := int64(0)
+	for b.Loop() {
+		var q queue.Query
+		for range commands {
+			n = (n + 7919) % l.seq
+			s := waiting(n + 1).Spec
+			q.Jobs, q.Kept = append(q.Jobs, s.ID), append(q.Kept, s.Identity())
+			q.Took, q.Requests = append(q.Took, s.Series()), append(q.Requests, requestID(n))
+		}
+		if f, err := l.store.Lookup(b.Context(), &q); err != nil || len(f.Jobs) != commands {
+			b.Fatal(len(f.Jobs), err)
 		}
 	}
 }
