@@ -119,6 +119,19 @@ func (c *conn) begin(q query) error {
 	return nil
 }
 
+// reading lets f see one moment of the store.
+func (c *conn) reading(f func(*conn) error) (err error) {
+	if err := c.begin(qBeginRead); err != nil {
+		return err
+	}
+	defer func() {
+		if end := c.end(false); err == nil {
+			err = end
+		}
+	}()
+	return f(c)
+}
+
 // end commits or rolls back, and always leaves the connection outside a transaction unless SQLite cannot.
 func (c *conn) end(commit bool) error {
 	if !c.begun {
