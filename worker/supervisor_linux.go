@@ -26,9 +26,6 @@ import (
 const (
 	superviseArg = "_supervise"
 	controlFD    = 3
-	// killPatience is how long processes may take to die of SIGKILL. Only ones in the kernel's
-	// uninterruptible sleep, or of another user, take longer.
-	killPatience = 10 * time.Second
 )
 
 // Supervise must be the first call in main, and in TestMain, of a program that executes commands. In a process that
