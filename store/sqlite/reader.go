@@ -106,6 +106,9 @@ func (r *Reader) with(ctx context.Context, f func(*conn) error) (err error) {
 	if !r.open {
 		return errClosed
 	}
+	if err := ctx.Err(); err != nil {
+		return err
+	}
 	var c *conn
 	select {
 	case c = <-r.idle:
