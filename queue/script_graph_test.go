@@ -123,15 +123,20 @@ func (g *graph) refer(wants []string) {
 	}
 }
 
+// withRequest makes a request id of a word; "" is none.
+func withRequest(ctx context.Context, word string) context.Context {
+	if word == "" {
+		return ctx
+	}
+	var id job.ID
+	copy(id[:], word)
+	return queue.WithRequest(ctx, id)
+}
+
 // send submits, and names what was made.
 func (g *graph) send(ctx context.Context) render {
 	w := g.w
-	if g.request != "" {
-		var id job.ID
-		copy(id[:], g.request)
-		ctx = queue.WithRequest(ctx, id)
-	}
-	receipt, err := w.queue.Submit(ctx, g.sub)
+	receipt, err := w.queue.Submit(withRequest(ctx, g.request), g.sub)
 	return func() []string {
 		for i, name := range g.names {
 			if err != nil {

@@ -42,7 +42,7 @@ func (s *Store) Load(ctx context.Context, fn func(job.Change) error) (queue.Head
 		if err != nil {
 			snap.head.Corrupt = append(snap.head.Corrupt,
 				queue.Corrupt{Table: "job", Key: r.id.String(), Job: r.id, Seq: r.seq, Err: err})
-			continue
+			rec = &job.Record{Spec: job.Spec{ID: r.id}, Seq: r.seq}
 		}
 		if rec.LastEnd != nil {
 			rec.LastEnd.Result = nil

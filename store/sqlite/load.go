@@ -154,7 +154,7 @@ func (l *loading) jobs() error {
 		if err != nil {
 			l.head.Corrupt = append(l.head.Corrupt,
 				queue.Corrupt{Table: "job", Key: r.Spec.ID.String(), Job: r.Spec.ID, Seq: r.Seq, Err: err})
-			return nil
+			r = &job.Record{Spec: job.Spec{ID: r.Spec.ID}, Seq: r.Seq}
 		}
 		return l.fn(job.JobAdded{Record: *r})
 	})

@@ -91,7 +91,8 @@ func testDamage(t *testing.T, p *place) {
 	p.Damage(t, jobID(4))
 	p.reopen(t)
 	head, changes := load(t, p.Store)
-	same(t, "loaded", []job.Change{loaded(record(1)), loaded(record(3))}, changes)
+	standIn := job.Record{Spec: job.Spec{ID: jobID(2)}, Seq: 2}
+	same(t, "loaded", []job.Change{loaded(record(1)), loaded(standIn), loaded(record(3))}, changes)
 	if len(head.Corrupt) != 1 || head.Corrupt[0].Job != jobID(2) || head.Corrupt[0].Seq != 2 || head.Corrupt[0].Err == nil {
 		t.Errorf("corrupt = %+v, want job 2", head.Corrupt)
 	}
