@@ -16,11 +16,12 @@ func (w *world) command(s step) func(context.Context) render {
 	verbs := map[string]func(*world, step) func(context.Context) render{
 		"channel": (*world).channel, "pause": (*world).pause, "resume": (*world).pause,
 		"worker": (*world).worker, "drain": (*world).drain, "undrain": (*world).drain, "pardon": (*world).pardon, "remove": (*world).remove,
-		"submit": (*world).submit, "bulk": (*world).bulk,
+		"signoff": (*world).signOff,
+		"submit":  (*world).submit, "bulk": (*world).bulk,
 		"lease": (*world).leaseJobs, "beat": (*world).beat, "progress": (*world).progress, "finish": (*world).finish,
 		"cancel": (*world).cancel, "bump": (*world).bump, "fail": (*world).fail, "delete": (*world).deleteJob, "clear": (*world).clear,
 		"await": (*world).await, "why": (*world).why, "jobs": (*world).listJobs, "builds": (*world).listBuilds,
-		"workers": (*world).listWorkers, "show": (*world).show,
+		"workers": (*world).listWorkers, "show": (*world).show, "damage": (*world).damage,
 	}
 	verb, ok := verbs[s.words[0]]
 	if !ok {
@@ -124,6 +125,11 @@ func (w *world) worker(s step) func(context.Context) render {
 	}
 }
 
+func (w *world) signOff(s step) func(context.Context) render {
+	session := w.sessions[s.words[1]]
+	return func(ctx context.Context) render { return told(w.queue.SignOff(ctx, s.words[1], session)) }
+}
+
 func (w *world) drain(s step) func(context.Context) render {
 	return func(ctx context.Context) render { return told(w.queue.Drain(ctx, s.words[1], s.words[0] == "drain")) }
 }
@@ -203,13 +209,14 @@ func (w *world) finish(s step) func(context.Context) render {
 	var ok [2]bool
 	r.Outcome, ok[0] = job.ParseOutcome(s.words[2])
 	r.Detail, ok[1] = job.ParseDetail(o.text("detail", ""))
+	request := w.request(o.text("request", ""))
 	o.end()
 	if !ok[0] || !ok[1] {
 		w.t.Fatalf("%s: no such outcome or detail", s.place)
 	}
 	l := fmt.Sprintf("%s.%d", w.label(r.Lease.Job), r.Lease.Attempt)
 	return func(ctx context.Context) render {
-		err := w.queue.Finish(ctx, r)
+		err := w.queue.Finish(queue.WithRequest(ctx, request), r)
 		return func() []string {
 			w.told[l] = true // whoever finishes need not be told
 			return told(err)()
@@ -296,6 +303,17 @@ func (w *world) clear(s step) func(context.Context) render {
 	i := job.Identity{Channel: channelName(o.text("channel", "default")), Kind: o.text("kind", "run"), Key: s.words[1]}
 	o.end()
 	return func(ctx context.Context) render { return told(w.queue.ClearFailures(ctx, i)) }
+}
+
+// damage spoils what is stored of a job; memory does not know until the next load.
+func (w *world) damage(s step) func(context.Context) render {
+	id := w.job(s.words[1])
+	return func(context.Context) render {
+		if !w.disk.Damage(id) {
+			return told(queue.ErrNotFound)
+		}
+		return told(nil)
+	}
 }
 
 func (w *world) await(s step) func(context.Context) render {

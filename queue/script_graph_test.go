@@ -19,8 +19,7 @@ type graph struct {
 	here  map[string]job.ID // jobs of this submission
 	names []string
 	needs map[string][]string
-	// What a request id is made from; "": none.
-	request string
+	request job.ID
 }
 
 // submit NAME [options]: a build of that name, new or not; a dash is no build.
@@ -28,7 +27,7 @@ func (w *world) submit(s step) func(context.Context) render {
 	g := &graph{w: w, step: s, here: map[string]job.ID{}, needs: map[string][]string{}}
 	o := w.options(s, s.words[2:])
 	channel := channelName(o.text("channel", "default"))
-	g.request = o.text("request", "")
+	g.request = w.request(o.text("request", ""))
 	if s.words[1] == "-" {
 		g.sub.Own = job.Own{Priority: o.number("priority"), Group: o.text("group", ""), Limits: o.limits()}
 	} else {
@@ -123,15 +122,19 @@ func (g *graph) refer(wants []string) {
 	}
 }
 
+// request makes a request id of a word; "" is none.
+func (w *world) request(word string) job.ID {
+	var id job.ID
+	if copy(id[:], word) > 0 {
+		w.labels[id] = word
+	}
+	return id
+}
+
 // send submits, and names what was made.
 func (g *graph) send(ctx context.Context) render {
 	w := g.w
-	if g.request != "" {
-		var id job.ID
-		copy(id[:], g.request)
-		ctx = queue.WithRequest(ctx, id)
-	}
-	receipt, err := w.queue.Submit(ctx, g.sub)
+	receipt, err := w.queue.Submit(queue.WithRequest(ctx, g.request), g.sub)
 	return func() []string {
 		for i, name := range g.names {
 			if err != nil {
