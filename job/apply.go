@@ -346,7 +346,7 @@ func (m *Machine) leaveNeeds(j *Job, end *End) {
 		x.doom.more.tells--
 		x.doom = nil
 	}
-	j.in, j.out = demand{}, offer{}
+	j.out = offer{}
 	if slot := j.slot; slot != 0 && !j.flags.has(heldAttempt) {
 		m.still(j)
 	}
@@ -363,11 +363,13 @@ func (m *Machine) tellDependents(j *Job, end *End) {
 			m.look(e.job)
 		}
 	}
+	j.in = demand{} // nobody asks for it any more
 }
 
 func (m *Machine) applyFreed(j *Job) {
 	j.flags.clear(heldAttempt)
 	m.detach(j)
+	m.touch(j) // its concurrency key is free
 	if m.lingering[j.identity] == j {
 		delete(m.lingering, j.identity)
 	}
