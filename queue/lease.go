@@ -159,6 +159,26 @@ func (q *Queue) dismiss(w *waiter, err error) {
 	}
 }
 
+// evict ends the waiting of the worker's other sessions: what they were given would be lost.
+func (r *round) evict(name string, session job.ID, why error) {
+	q := r.q
+	list := q.waiters[name]
+	stay := make([]*waiter, 0, len(list))
+	for _, w := range list {
+		if w.session == session {
+			stay = append(stay, w)
+			continue
+		}
+		err := fmt.Errorf("worker %q: %w", name, why)
+		r.after = append(r.after, func(failed error) { w.settle(nil, or(failed, err)) })
+	}
+	if len(stay) < len(list) {
+		q.waiters[name] = stay
+		q.sched.Update() // it may not know the worker yet, or any more
+		q.want(name)
+	}
+}
+
 // assign gives a started job to the worker's first waiter that wants more, and serves it after the commit.
 func (q *Queue) assign(r *round, j *job.Job, name string) {
 	a := j.Attempt()

@@ -199,6 +199,10 @@ func (r *round) note(c job.Change) {
 		q.Log.Info("to be tried again", "job", c.Job, "attempt", c.Attempt.Number, "outcome", c.Attempt.Outcome, "detail", c.Attempt.Detail)
 	case job.JobEnded:
 		r.noteEnd(&c)
+	case job.WorkerPut:
+		r.evict(c.Worker.Name, c.Worker.Session, job.ErrWorkerLive)
+	case job.WorkerRemoved:
+		r.evict(c.Name, job.ID{}, ErrNotFound)
 	case job.BuildEnded:
 		if r.found.Builds == nil {
 			r.found.Builds = map[job.ID]*job.BuildRecord{}
