@@ -281,21 +281,9 @@ func (d *submission) nameOf(i int) string {
 }
 
 // sort puts the new jobs in an order in which dependencies come first, else as asked, and marks the order edges that
-// lie on a cycle.
+// lie on a cycle. Those that do not count as dependencies here: an edge is joined when its dependent is made.
 func (d *submission) sort() error {
-	g := digraph{next: make([][]int, len(d.s.Jobs))}
-	for i := range d.s.Jobs {
-		for _, n := range d.needs[i] {
-			if k, ok := d.made[n.Job]; ok && n.Policy != Order {
-				g.next[i] = append(g.next[i], k)
-			}
-		}
-	}
-	for i := range d.s.Jobs {
-		if d.creates(i) {
-			g.nodes = append(g.nodes, i)
-		}
-	}
+	g := d.graph(func(n *Need) bool { return n.Policy != Order })
 	order, cycle := g.topological()
 	if cycle != nil {
 		names := make([]string, len(cycle))
@@ -305,23 +293,35 @@ func (d *submission) sort() error {
 		return &CycleError{names}
 	}
 	d.order = order
-	d.loosen(&g)
+	orders := func(n Need) bool { return n.Policy == Order }
+	if slices.ContainsFunc(d.needs, func(needs []Need) bool { return slices.ContainsFunc(needs, orders) }) {
+		d.loosen()
+		g = d.graph(func(n *Need) bool { return !n.Loose })
+		d.order, _ = g.topological()
+	}
 	return nil
 }
 
-func (d *submission) loosen(g *digraph) {
-	any := false
-	for i := range d.needs {
-		for _, n := range d.needs[i] {
-			if k, ok := d.made[n.Job]; ok && n.Policy == Order {
-				g.next[i] = append(g.next[i], k)
-				any = true
+// graph gives the edges among the new jobs that count.
+func (d *submission) graph(counts func(*Need) bool) digraph {
+	g := digraph{next: make([][]int, len(d.s.Jobs))}
+	for i := range d.s.Jobs {
+		if d.creates(i) {
+			g.nodes = append(g.nodes, i)
+		}
+		for k := range d.needs[i] {
+			n := &d.needs[i][k]
+			if to, ok := d.made[n.Job]; ok && counts(n) {
+				g.next[i] = append(g.next[i], to)
 			}
 		}
 	}
-	if !any {
-		return
-	}
+	return g
+}
+
+// loosen marks the order edges that lie on a cycle.
+func (d *submission) loosen() {
+	g := d.graph(func(*Need) bool { return true })
 	ring := g.components()
 	for i := range d.needs {
 		for k := range d.needs[i] {
