@@ -218,7 +218,8 @@ func (a *advance) ending() {
 		}
 		b.ending = false
 		if b.open == 0 && !b.Staged && m.builds[b.Build.ID] == b {
-			a.emit(BuildEnded{Build: b.Build.ID, At: a.at.Now, Outcome: or(b.worst, Succeeded)})
+			// Spare: even if the verdict is Cancelled, as a target was, nobody cancelled the build.
+			a.emit(BuildEnded{Build: b.Build.ID, At: a.at.Now, Outcome: or(b.worst, Succeeded), Spare: true})
 		}
 	}
 }
