@@ -190,9 +190,6 @@ func (q *Queue) assign(r *round, j *job.Job, name string) {
 		Limits: q.machine.LimitsOf(j),
 		Stop:   s.c,
 	}}
-	if old := q.stops[j.ID()]; old != nil {
-		old.close()
-	}
 	q.stops[j.ID()] = s
 	for _, w := range q.waiters[name] {
 		if len(w.got) == w.want {
@@ -223,12 +220,19 @@ func (q *Queue) serveWaiter(w *waiter, err error) {
 	w.settle(w.got, nil)
 }
 
-// stopped tells the worker of an attempt, if it is one of this owner's, that it is over.
-func (q *Queue) stopped(id job.ID, attempt int32) {
-	if s := q.stops[id]; s != nil && s.attempt == attempt {
-		s.close()
-		delete(q.stops, id)
+// stop tells the worker of an attempt, if it is one of this owner's, that it is over, once that is stored.
+func (r *round) stop(id job.ID, attempt int32) {
+	q := r.q
+	s := q.stops[id]
+	if s == nil || s.attempt != attempt {
+		return
 	}
+	delete(q.stops, id)
+	r.after = append(r.after, func(err error) {
+		if err == nil {
+			s.close()
+		}
+	})
 }
 
 // complete reads what the owner does not keep in memory: the jobs' contents.
