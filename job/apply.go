@@ -471,8 +471,12 @@ func (m *Machine) applyChannel(c Channel) {
 	for _, n := range m.Workers() {
 		m.moved = append(m.moved, n)
 	}
-	for _, j := range m.some(func(j *Job) bool { return j.class.Channel == c.Name && j.waiting() }) {
-		m.touch(j)
+	for _, j := range m.some(func(j *Job) bool { return j.class.Channel == c.Name }) {
+		if j.waiting() {
+			m.touch(j)
+		} else if j.lease != nil {
+			m.retime(j) // who judges its lease may have changed
+		}
 	}
 	m.lookUnserved()
 }
