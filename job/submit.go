@@ -13,7 +13,8 @@ type Submission struct {
 	// Staged: more is to come; the build is invisible and runs nothing until Seal.
 	Staged bool
 	Jobs   []Spec
-	// Refs are the build's targets and awaited jobs, by the ids in Jobs or of other jobs.
+	// Refs are the build's targets and awaited jobs, by the ids in Jobs or of other jobs. The first that a build
+	// makes to an unfinished job stands; further ones change nothing.
 	Refs []Ref
 	// Own is what jobs without a build get.
 	Own Own
@@ -401,13 +402,25 @@ func (d *submission) refer() error {
 		default:
 			return fmt.Errorf("%s: job %s: %w", field, r.Job, ErrNotFound)
 		}
-		refs = append(refs, r)
+		if r.Ended != 0 || !d.refers(refs, r.Job) {
+			refs = append(refs, r)
+		}
 	}
 	if d.s.Build != nil && (len(refs) > 0 || len(d.s.Jobs) > 0) {
 		d.changes = append(d.changes, BuildReferred{Build: d.s.Build.ID, Refs: refs})
 	}
 	d.changes = append(d.changes, d.after...)
 	return nil
+}
+
+// refers reports whether the build has a wish for the unfinished job already: the first one stands. A second must not
+// reach the store, which would give both to the next owner.
+func (d *submission) refers(refs []Ref, id ID) bool {
+	if slices.ContainsFunc(refs, func(r Ref) bool { return r.Job == id && r.Ended == 0 }) {
+		return true
+	}
+	j := d.m.jobs[id]
+	return j != nil && slices.ContainsFunc(j.wishes, func(w wish) bool { return w.build.Build.ID == d.s.Build.ID })
 }
 
 // Seal completes a staged build: it becomes visible and, if its gate has room, is under way.
