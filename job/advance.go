@@ -184,7 +184,8 @@ func (a *advance) check() {
 			continue
 		}
 		if end, ok := m.patience(j); ok {
-			if end <= now && j.in.keep > 0 {
+			// Whoever of this list ends first: what nobody needs since then was as unsupported as the rest.
+			if end <= now {
 				a.emit(m.end(j, now, End{Outcome: Unsupported, Message: "no known worker can run it"}))
 				continue
 			}
