@@ -484,6 +484,7 @@ func (m *Machine) applyChannel(c Channel) {
 // Loaded ends the loading: now is the owner's clock. Each lease gets one full TTL, delays are clamped to their
 // original length, and what was derived is derived again.
 func (m *Machine) Loaded(now Time) {
+	m.pour(math.MaxInt) // first: limits come from whoever needs the job, through dependents, too
 	for _, j := range m.Jobs() {
 		m.clamp(j, now)
 	}
@@ -494,7 +495,6 @@ func (m *Machine) Loaded(now Time) {
 			heap.Push(&m.pens, pen{limit, n})
 		}
 	}
-	m.pour(math.MaxInt)
 	m.loading = false
 	checks := m.check
 	m.check = nil
