@@ -409,13 +409,16 @@ func (m *Machine) class(c Class) *class {
 
 func (m *Machine) applyWorker(w Worker) {
 	old := m.workers[w.Name]
+	unserved := false
 	for _, k := range m.classes {
-		if old != nil && len(old.Lacks(k.Class)) == 0 {
+		had := old != nil && len(old.Lacks(k.Class)) == 0
+		if had {
 			k.capable--
 		}
 		if len(w.Lacks(k.Class)) == 0 {
 			k.capable++
 		}
+		unserved = unserved || had && k.capable == 0
 	}
 	if old == nil {
 		m.workers[w.Name] = &worker{Worker: w}
@@ -426,6 +429,9 @@ func (m *Machine) applyWorker(w Worker) {
 		heap.Push(&m.pens, pen{w.Until, w.Name})
 	}
 	m.moved = append(m.moved, w.Name)
+	if unserved {
+		m.lookUnserved()
+	}
 }
 
 func (m *Machine) applyWorkerRemoved(name string) {
