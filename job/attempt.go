@@ -124,6 +124,8 @@ func (m *Machine) Finish(at Moment, f Report, facts *Facts) (changes []Change, l
 		return nil, !(j.lastEnd != nil && j.lastEnd.Outcome == f.Outcome && j.lastEnd.Detail == f.Detail), nil
 	case j.lastEnd != nil && j.lastEnd.Outcome == f.Outcome && j.lastEnd.Detail == f.Detail:
 		return nil, false, nil // told before: it waits for its next attempt
+	case j.lastEnd != nil && j.lastEnd.Detail != LeaseLost && j.lastEnd.Detail != WorkerCrashed:
+		return nil, true, nil // the worker has told another end: that one stands
 	default:
 		return m.late(j, end), false, nil
 	}
