@@ -301,9 +301,15 @@ func (m *model) advance(to job.Time, extra []job.Time) {
 				due(at)
 			}
 			if l := j.lease; l != nil {
-				due(l.deadline)
-				due(j.last.Start.Add(l.limits.Timeout + job.JudgeSlack))
-				due(l.output.Add(l.limits.Silence + job.JudgeSlack))
+				if j.held() || !m.channel(j.Channel).CallerJudges {
+					due(l.deadline)
+				}
+				if l.limits.Timeout > 0 {
+					due(j.last.Start.Add(l.limits.Timeout + job.JudgeSlack))
+				}
+				if l.limits.Silence > 0 {
+					due(l.output.Add(l.limits.Silence + job.JudgeSlack))
+				}
 			} else if j.end == nil {
 				due(j.wake)
 			}

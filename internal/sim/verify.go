@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"fmt"
-	"math/rand/v2"
 	"slices"
 	"strings"
 	"time"
@@ -329,15 +328,15 @@ func (w *world) compareRecovery(live *job.Machine) {
 	}
 	loaded.Restore(head.Seq)
 	loaded.Loaded(w.now())
-	if _, err := loaded.Advance(job.Moment{Now: w.now(), Random: wholeSeconds{rand.NewPCG(0, 0)}}, 1<<20); err != nil {
-		w.fail("advance: %v", err)
-	}
-	if have, want := w.dump(loaded), w.dump(live); have != want {
-		w.fail("a new owner would load\n%s\nand this one has\n%s", have, want)
+	have, want := w.dump(loaded), w.dump(live)
+	for i := range max(len(have), len(want)) {
+		if i >= len(have) || i >= len(want) || have[i] != want[i] {
+			w.fail("a new owner would load\n\t%s\nand this one has\n\t%s", have[min(i, len(have)):], want[min(i, len(want)):])
+		}
 	}
 }
 
-func (w *world) dump(m *job.Machine) string {
+func (w *world) dump(m *job.Machine) []string {
 	var b strings.Builder
 	fmt.Fprintln(&b, m.Seq())
 	for _, j := range m.Jobs() {
@@ -352,6 +351,11 @@ func (w *world) dump(m *job.Machine) string {
 		k, _ := m.Worker(n)
 		fmt.Fprintln(&b, k, m.Used(n))
 	}
+	// A new owner notes in its first round which attempts fill the whole window, and caps what they use.
+	old := func(j *mJob) bool { return j.running() && j.last.Start.Add(job.UsageWindow) <= w.m.now }
+	if slices.ContainsFunc(w.m.jobs, old) {
+		return strings.Split(b.String(), "\n")
+	}
 	for _, c := range channels {
 		use, shares := m.ChannelUse(c, w.m.now)
 		fmt.Fprintln(&b, m.Channel(c), use, shares)
@@ -360,7 +364,7 @@ func (w *world) dump(m *job.Machine) string {
 			fmt.Fprintln(&b, g, use, shares)
 		}
 	}
-	return b.String()
+	return strings.Split(b.String(), "\n")
 }
 
 // compareHistory: everything that was ever acknowledged is there.
