@@ -137,6 +137,9 @@ func (d *submission) resolve() error {
 				return &ConflictError{identity, d.reply[first].ID, have, asked}
 			}
 			d.reply[i] = Submitted{d.reply[first].ID, Joined}
+			if d.reply[first].How == Reused {
+				d.reply[i].How = Reused // it is no longer in memory to be joined
+			}
 			continue
 		}
 		here[identity] = i
