@@ -46,6 +46,7 @@ type mJob struct {
 type mLease struct {
 	deadline, output job.Time
 	limits           job.Limits
+	ttl              time.Duration // as the worker was told
 }
 
 type mBuild struct {

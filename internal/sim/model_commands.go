@@ -111,6 +111,9 @@ func (m *model) meet(s *queue.Submission) (reply []job.Submitted, fresh, joined 
 			return nil, nil, nil, conflict
 		case first < i:
 			answer = job.Submitted{ID: reply[first].ID, How: job.Joined}
+			if reply[first].How == job.Reused {
+				answer.How = job.Reused
+			}
 		case live != nil:
 			answer = job.Submitted{ID: live.ID, How: job.Joined}
 			joined = append(joined, live)

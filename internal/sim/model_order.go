@@ -35,7 +35,8 @@ func (m *model) start(j *mJob, w *mWorker) {
 	j.last = &job.Attempt{Number: j.attempts, Worker: w.Name, Start: m.now, Groups: d.groups}
 	j.lastEnd, j.wake = nil, 0
 	m.note("start %s %d %s", j.ID, j.attempts, w.Name)
-	j.lease = &mLease{m.now.Add(m.channel(j.Channel).TTL), m.now, m.limits(j, d)}
+	ttl := m.channel(j.Channel).TTL
+	j.lease = &mLease{m.now.Add(ttl), m.now, m.limits(j, d), ttl}
 	i := slices.IndexFunc(m.waiters, func(x *mWaiter) bool { return x.worker == w.Name && len(x.got) < x.want })
 	m.waiters[i].got = append(m.waiters[i].got, j)
 	m.settle()
