@@ -160,7 +160,7 @@ func (w *world) given(c *leaseCall, a queue.Assignment, j *mJob) {
 	if a.Spec.Kind != j.Kind || a.Spec.Key != j.Key || string(a.Spec.Args) != string(j.Args) {
 		w.fail("worker %s was given job %s as %+v, want %+v", x.worker, j.ID, a.Spec, j.Spec)
 	}
-	if l := j.lease; l != nil && j.running() && (a.Limits != l.limits || a.TTL != l.ttl) {
+	if l := j.lease; j.running() && a.Lease.Attempt == j.attempts && (a.Limits != l.limits || a.TTL != l.ttl) {
 		w.fail("job %s: limits %v and TTL %v, want %v", j.ID, a.Limits, a.TTL, *l)
 	}
 	w.work = append(w.work, &work{Assignment: a, worker: x.worker, life: c.life})
