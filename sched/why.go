@@ -244,8 +244,7 @@ func (e *Explanation) states() string {
 // ahead counts the ready jobs that would go before x on one of the workers that could run it.
 func (s *Scheduler) ahead(x *entry, now job.Time) int {
 	seen := map[*ready]bool{}
-	mine := s.head(x.in, now)
-	mine.entry = x
+	mine := s.head(x, now) // x may be parked, and its heap empty
 	count := 0
 	for _, w := range x.in.class.workers {
 		for _, c := range w.classes {
@@ -254,7 +253,7 @@ func (s *Scheduler) ahead(x *entry, now job.Time) int {
 					continue
 				}
 				seen[r] = true
-				theirs := s.head(r, now)
+				theirs := s.head(r.entries[0], now)
 				count += r.countBefore(0, &theirs, &mine, AheadMax-count)
 			}
 		}
