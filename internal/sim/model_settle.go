@@ -20,9 +20,10 @@ func (m *model) settle() {
 	}
 }
 
-// each calls f with the jobs that are unfinished or held, and reports whether it did something to one.
+// each calls f with the jobs that are unfinished or held, dependents before what they need, and reports whether it did
+// something to one.
 func (m *model) each(f func(*mJob) bool) (did bool) {
-	for _, j := range m.jobs {
+	for _, j := range slices.Backward(m.jobs) {
 		if j.end == nil || j.lease != nil {
 			did = f(j) || did
 		}

@@ -662,7 +662,7 @@ func (w *world) deleteJob() {
 			w.finish("confirm", job.Report{Lease: j.leaseID(), Outcome: job.Cancelled})
 		}
 		for j.held() && len(answer) == 0 {
-			w.sleep(job.DefaultTTL)
+			w.sleep(max(time.Second, j.lease.deadline.Sub(w.m.now)))
 		}
 	}
 	var err error
