@@ -56,7 +56,7 @@ func TestUsageAgainstAScan(t *testing.T) {
 		var leases []Lease
 		open := map[ID]int{}
 		groups := [][]string{{"red"}, {"blue"}, {"blue", "red"}, {"blue", "green", "red"}}
-		for range rapid.IntRange(1, 25).Draw(t, "steps") {
+		for range rapid.IntRange(1, 40).Draw(t, "steps") {
 			switch rapid.IntRange(0, 3).Draw(t, "step") {
 			case 0, 1:
 				gs := rapid.SampledFrom(groups).Draw(t, "groups")
@@ -65,7 +65,7 @@ func TestUsageAgainstAScan(t *testing.T) {
 				spans = append(spans, span{start: l.now, groups: gs})
 				leases = append(leases, lease)
 			case 2:
-				l.pass(time.Duration(rapid.Int64Range(0, int64(3*time.Hour)).Draw(t, "pass")) / time.Minute * time.Minute)
+				l.pass(time.Duration(rapid.Int64Range(0, int64(9*time.Hour)).Draw(t, "pass")) / time.Minute * time.Minute)
 			case 3:
 				if len(leases) == 0 {
 					continue

@@ -163,3 +163,20 @@ func TestQ3FinishRacesTheEndOfTheLease(t *testing.T) {
 		}
 	}
 }
+
+// The last moment of a lease is the one before it ends: a heartbeat at the end itself comes too late, though nobody has looked yet.
+func TestRenewAtTheEndOfTheLeaseComesTooLate(t *testing.T) {
+	t.Parallel()
+	for early, want := range map[time.Duration]error{time.Microsecond: nil, 0: ErrLeaseLost, -time.Microsecond: ErrLeaseLost} {
+		l := newLab(t)
+		l.worker("w", 1)
+		j := l.spec("j")
+		if _, err := l.submit(Build{}, []Spec{j}); err != nil {
+			t.Fatal(err)
+		}
+		lease := l.start(j.ID, "w")
+		if err := l.m.Renew(l.now.Add(DefaultTTL-early), lease, 0); err != want {
+			t.Errorf("%s before the end: %v, want %v", early, err, want)
+		}
+	}
+}

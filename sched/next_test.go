@@ -75,6 +75,29 @@ func TestQ17BlockedHeadsAreNotLookedAtAgain(t *testing.T) {
 	}
 }
 
+// Q17: a place that is given back lets in those for whose limit there is room, and moves nobody else.
+func TestAPlaceLetsInOnlyWhomItIsFor(t *testing.T) {
+	t.Parallel()
+	l := newLab(t)
+	l.worker(job.Worker{Name: "w", Slots: 10})
+	wide := job.Gate{Key: "lock", Limit: 3}
+	l.submit(job.Build{Priority: 9}, many(4, job.Spec{Name: "wide", Gate: wide})...)
+	l.submit(job.Build{}, many(2, job.Spec{Name: "narrow", Gate: job.Gate{Key: "lock", Limit: 1}})...)
+	l.s.Want("w", 10, 0)
+	var leases []job.Lease
+	for range 3 {
+		_, _, lease, _ := l.next()
+		leases = append(leases, lease)
+	}
+	if _, _, _, more := l.next(); more || l.parked() != 3 {
+		t.Fatalf("more: %t, %d parked, want 3", more, l.parked())
+	}
+	l.finish(leases[0])
+	if n := l.parked(); n != 2 {
+		t.Errorf("%d are parked, want the two for whom one holder is too many", n)
+	}
+}
+
 // parked counts the entries in parkings.
 func (l *lab) parked() int {
 	n := 0
