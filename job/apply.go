@@ -47,6 +47,9 @@ func (m *Machine) applyJob(c Change) error {
 	}
 	switch c := c.(type) {
 	case JobKept:
+		if j.done() {
+			return illegal(c, j)
+		}
 		own, x := c.Own, j.extra()
 		j.in.take(own.offers())
 		if x.own != nil {
@@ -75,11 +78,20 @@ func (m *Machine) applyJob(c Change) error {
 	case JobEnded:
 		return m.applyEnded(j, &c)
 	case JobFreed:
+		if !j.Held() {
+			return illegal(c, j)
+		}
 		m.applyFreed(j)
 	case JobSettled:
+		if !j.flags.has(openEnd) {
+			return illegal(c, j)
+		}
 		j.flags.clear(openEnd)
 		m.forget(j)
 	case JobProgress:
+		if !j.running() {
+			return illegal(c, j)
+		}
 	}
 	return nil
 }
@@ -118,6 +130,12 @@ func (m *Machine) applyAdded(r *Record) error {
 		return fmt.Errorf("apply JobAdded: job %s is already in memory", r.Spec.ID)
 	}
 	s := &r.Spec
+	if twin := m.byIdentity[s.Identity()]; twin != nil && r.End == nil {
+		return fmt.Errorf("apply JobAdded: job %s has the identity of %s, which is unfinished", s.ID, twin.id)
+	}
+	if (r.Running || r.Held) && r.Last == nil {
+		return fmt.Errorf("apply JobAdded: job %s has a lease without an attempt", s.ID)
+	}
 	j := &Job{
 		id: s.ID, seq: r.Seq, at: r.At, name: s.Name, key: s.Key,
 		class: m.class(s.Class()), state: Blocked{}, estimate: or(s.Estimate, DefaultEstimate),
@@ -139,7 +157,8 @@ func (m *Machine) applyAdded(r *Record) error {
 	m.seq = max(m.seq, r.Seq)
 	m.touch(j)
 	if r.End != nil {
-		return m.loadEnded(j, r)
+		m.loadEnded(j, r)
+		return nil
 	}
 	m.byIdentity.put(j)
 	if r.Running {
@@ -190,21 +209,17 @@ func (m *Machine) condemn(j, d *Job) {
 }
 
 // loadEnded takes up a Done job that still has something to tell or to free.
-func (m *Machine) loadEnded(j *Job, r *Record) error {
+func (m *Machine) loadEnded(j *Job, r *Record) {
 	j.state = Blocked{}.End(r.End)
 	if r.Open {
 		j.flags.set(openEnd)
 		m.doomed = append(m.doomed, doom{nil, j})
 	}
 	if r.Held {
-		if r.Last == nil {
-			return fmt.Errorf("apply JobAdded: job %s is held without an attempt", j.id)
-		}
 		j.flags.set(heldAttempt)
 		m.lingering[j.Identity()] = j
 		m.attach(j, r.Last.Start)
 	}
-	return nil
 }
 
 func (m *Machine) applyStarted(j *Job, c *JobStarted) error {
@@ -282,6 +297,9 @@ func (m *Machine) applyRetried(j *Job, c *JobRetried) error {
 }
 
 func (m *Machine) applyEnded(j *Job, c *JobEnded) error {
+	if c.Held && !j.running() {
+		return illegal(*c, j)
+	}
 	end := c.End
 	switch s := j.state.(type) {
 	case Blocked:
