@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"syscall"
 	"time"
@@ -72,6 +73,25 @@ func heldBy(f *os.File) error {
 		return &queue.HeldError{}
 	}
 	return &queue.HeldError{Host: h.Host, PID: h.PID, Since: h.Since}
+}
+
+// Holder tells who owned the file at path last, by the note beside it; nil if nobody ever did. Whether that process
+// still lives the note cannot tell: Open can.
+func Holder(path string) (*queue.HeldError, error) {
+	path, err := resolve(path)
+	if err != nil {
+		return nil, err
+	}
+	f, err := os.Open(path + ".lock")
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()                         // Only read from.
+	held, _ := heldBy(f).(*queue.HeldError) // It gives nothing else.
+	return held, nil
 }
 
 func (l *lock) release() error { return l.file.Close() }
