@@ -123,6 +123,6 @@ takes, keeps what came of it, and can always say why a job is or is not running.
 		},
 	}
 	root.SetVersionTemplate("headrace {{.Version}}\n")
-	root.AddCommand(newRun(), newSchema())
+	root.AddCommand(newRun(), newWhy(), newLogs(), newHistory(), newSchema(), newMan())
 	return root
 }

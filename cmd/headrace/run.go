@@ -42,7 +42,7 @@ cleanly; twice, at once.
 
 All is kept in .headrace/NAME/ beside the file: the store, and the log of each attempt.
 
-With --json each line is one event, a JSON object with the fields time and event:
+With --json each line is one event, a JSON object with the fields event and, of a run, time:
   run-started   build, name, file, jobs, reused, slots, store
   job-reused    job, id
   job-started   job, id, attempt, log
@@ -51,6 +51,9 @@ With --json each line is one event, a JSON object with the fields time and event
   notice        job, text
   run-stopping  why (failure, interrupt or fault), text
   run-ended     outcome (succeeded, failed, interrupted or aborted), exit_code, seconds, counts, reused, unfinished
+and with --dry-run
+  plan-job      job, start_seconds, seconds; in the order of their starts
+  plan          name, jobs, reused, critical, critical_seconds, width, work_seconds, makespan_seconds, from_history
 
 `
 
@@ -135,6 +138,12 @@ func (o *runOptions) run(cmd *cobra.Command) error {
 		return err
 	}
 	stdout := cmd.OutOrStdout()
+	switch {
+	case o.picture != "":
+		return o.draw(w, stdout)
+	case o.dryRun:
+		return o.plan(cmd.Context(), w, stdout)
+	}
 	out := progress.NewOutput(stdout)
 	s := &session{
 		runOptions: *o, place: placeOf(o.file, o.store), work: w, out: out, display: o.display(out, stdout),
@@ -151,11 +160,25 @@ func (o *runOptions) display(out *progress.Output, stdout io.Writer) progress.Di
 	if o.json {
 		return progress.NewJSON(out)
 	}
-	return progress.NewPlain(out, progress.Options{
+	size, terminal := terminalSize(stdout)
+	options := progress.Options{
 		Quiet: o.quiet,
-		Style: progress.Style{Colour: o.coloured(isTerminal(stdout))},
-		Logs:  func(name string) string { return "headrace logs " + shellWord(o.file) + " " + shellWord(name) },
-	})
+		Style: progress.Style{Colour: o.coloured(terminal)},
+		Logs:  func(name string) string { return o.command("logs", name) },
+	}
+	if terminal && os.Getenv("TERM") != "dumb" {
+		return progress.NewLive(out, options, size)
+	}
+	return progress.NewPlain(out, options)
+}
+
+// command gives the command line that looks at a job of this run.
+func (o *runOptions) command(verb, name string) string {
+	line := "headrace " + verb + " " + shellWord(o.file) + " " + shellWord(name)
+	if o.store != "" {
+		line += " --store " + shellWord(o.store)
+	}
+	return line
 }
 
 // coloured decides on colours: asked for, or on a terminal that nobody told to do without.

@@ -20,10 +20,9 @@ type monitor struct {
 	logs    string // folder
 	build   job.ID
 
-	after  uint64           // the last round that was seen
-	index  map[job.ID]int   // of the jobs of the build
-	alias  map[job.ID][]int // further jobs of the graph that share the same key
-	counts map[string]int   // ended jobs by outcome
+	after  uint64         // the last round that was seen
+	index  map[job.ID]int // of the jobs of the build
+	counts map[string]int // ended jobs by outcome
 	reused int
 	left   int // jobs that are not Done
 	// failed: a job that counts did not succeed.
@@ -40,10 +39,6 @@ var errDone = errors.New("done")
 
 // add notes which job stands for the i-th of the graph.
 func (m *monitor) add(i int, id job.ID) {
-	if _, twice := m.index[id]; twice {
-		m.alias[id] = append(m.alias[id], i)
-		return
-	}
 	m.index[id] = i
 	m.left++
 }
@@ -96,15 +91,12 @@ func (m *monitor) see(r queue.Round) {
 		case job.JobEnded:
 			if i, ok := m.index[c.Job]; ok {
 				m.ended(i, &c)
-				for _, k := range m.alias[c.Job] {
-					m.reuse(k, c.Job)
-				}
 			}
 		}
 	}
 }
 
-// reuse tells that another job, of an earlier run or of the same key, serves for the i-th.
+// reuse tells that a job of an earlier run serves for the i-th.
 func (m *monitor) reuse(i int, id job.ID) {
 	m.reused++
 	m.counts[job.Succeeded.String()]++

@@ -82,11 +82,19 @@ func (s *session) run(ctx context.Context) (code int, err error) {
 		}
 		ended <- err
 	})
+	showing, stopShowing := context.WithCancel(context.WithoutCancel(ctx))
+	shown := make(chan struct{})
+	helpers.Go(func() {
+		defer close(shown)
+		s.display.Run(showing)
+	})
 	err = s.drive()
 	stopEngine()
 	if qerr := <-ended; qerr != nil {
 		err = qerr
 	}
+	stopShowing()
+	<-shown
 	return s.conclude(began, err)
 }
 
@@ -233,8 +241,7 @@ func (s *session) submit() error {
 			return err
 		}
 	}
-	s.announce(past, &receipt)
-	return nil
+	return s.announce(past, &receipt)
 }
 
 func (s *session) liveBuilds() ([]job.ID, error) {
@@ -268,7 +275,7 @@ func (s *session) refused(err error) error {
 func (s *session) observe(after uint64, receipt *queue.Receipt) {
 	s.monitor = &monitor{
 		q: s.q, work: s.work, display: s.display, logs: s.place.logs(), build: receipt.Build, after: after,
-		index: make(map[job.ID]int, len(receipt.Jobs)), alias: map[job.ID][]int{}, counts: map[string]int{},
+		index: make(map[job.ID]int, len(receipt.Jobs)), counts: map[string]int{},
 		onFailure: s.onFailure, onRetry: s.onRetry, onFault: func(text string) { s.stop(&faultError{text}) },
 	}
 	for i, j := range receipt.Jobs {
@@ -280,7 +287,15 @@ func (s *session) observe(after uint64, receipt *queue.Receipt) {
 }
 
 // announce tells what is to be done.
-func (s *session) announce(past *past, receipt *queue.Receipt) {
+func (s *session) announce(past *past, receipt *queue.Receipt) error {
+	took, err := durations(s.ctx, s.store, s.work)
+	if err != nil {
+		return err
+	}
+	var f *progress.Forecast
+	if took != nil {
+		f = &progress.Forecast{Estimates: took, Paths: paths(s.work.Graph, took), Slots: s.slots}
+	}
 	reused := 0
 	for _, j := range receipt.Jobs {
 		if j.How == job.Reused {
@@ -289,6 +304,7 @@ func (s *session) announce(past *past, receipt *queue.Receipt) {
 	}
 	s.display.Event(progress.RunStarted{
 		Build: receipt.Build, Name: s.work.name, File: s.file, Jobs: len(s.work.Jobs), Reused: reused, Slots: s.slots, Store: s.place.dir,
+		Forecast: f,
 	})
 	for _, n := range past.notes {
 		s.display.Event(progress.Notice{Job: s.work.Jobs[n.index].Name, Text: n.text})
@@ -298,6 +314,7 @@ func (s *session) announce(past *past, receipt *queue.Receipt) {
 			s.monitor.reuse(i, j.ID)
 		}
 	}
+	return nil
 }
 
 // runtime makes the worker.

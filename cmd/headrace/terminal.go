@@ -7,8 +7,17 @@ import (
 	"golang.org/x/term"
 )
 
-// isTerminal reports whether what is written is seen by a person at once.
-func isTerminal(w io.Writer) bool {
+// terminalSize reports whether what is written is seen by a person at once, and how to learn the size of the terminal.
+func terminalSize(w io.Writer) (size func() (columns, rows int), terminal bool) {
 	f, ok := w.(*os.File)
-	return ok && term.IsTerminal(int(f.Fd()))
+	if !ok || !term.IsTerminal(int(f.Fd())) {
+		return nil, false
+	}
+	return func() (int, int) {
+		columns, rows, err := term.GetSize(int(f.Fd()))
+		if err != nil {
+			return 0, 0
+		}
+		return columns, rows
+	}, true
 }

@@ -28,6 +28,8 @@ type RunStarted struct {
 	// Slots is how many jobs run at once.
 	Slots int    `json:"slots"`
 	Store string `json:"store"`
+	// Forecast may be nil.
+	Forecast *Forecast `json:"-"`
 }
 
 // JobReused: the job had succeeded before, and is not run again.

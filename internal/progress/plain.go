@@ -18,8 +18,6 @@ type Options struct {
 	Quiet bool
 	// Logs tells how to see the whole log of a job.
 	Logs func(job string) string
-	// Forecast may be nil.
-	Forecast *Forecast
 }
 
 // Plain shows a run line by line.

@@ -126,11 +126,13 @@ func columns(s string) int {
 // pad fills with blanks up to so many columns.
 func pad(s string, to int) string { return s + strings.Repeat(" ", max(0, to-columns(s))) }
 
-// Span writes a duration as people say it: 0.3s, 42s, 3m07s, 2h05m.
+// Span writes a duration as people say it: 35ms, 1.3s, 42s, 3m07s, 2h05m.
 func Span(d time.Duration) string {
 	switch {
-	case d < 0:
+	case d <= 0:
 		return "0s"
+	case d < time.Second:
+		return fmt.Sprintf("%dms", d.Milliseconds())
 	case d < 10*time.Second:
 		return fmt.Sprintf("%.1fs", d.Seconds())
 	case d < time.Minute:
