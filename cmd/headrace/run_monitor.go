@@ -32,6 +32,8 @@ type monitor struct {
 	onFailure func(name string)
 	onRetry   func(index int)
 	onFault   func(message string)
+	// lacking says what this machine would need to run the i-th job.
+	lacking func(i int) string
 }
 
 // errDone ends a watch: there is nothing left to wait for.
@@ -140,6 +142,9 @@ func (m *monitor) ended(i int, c *job.JobEnded) {
 	if root, ok := m.index[c.End.Root]; ok && !c.End.Root.IsZero() {
 		e.Root, e.RootOutcome = m.work.Jobs[root].Name, c.End.RootOutcome.String()
 	}
+	if e.Outcome == job.Unsupported {
+		e.Message = m.lacking(i)
+	}
 	if a := c.Attempt; a != nil {
 		e.Attempts, e.Took = a.Number, progress.Seconds(a.At.Sub(a.Start))
 		e.Log = m.log(c.Job, a.Number)
@@ -166,7 +171,9 @@ func tail(path string, lines int) []string {
 		return nil
 	}
 	defer r.Close() // Only read from.
-	if r.Tail(lines) != nil {
+	// The executor's own notes are left out: the reason is told anyway. At the end there are few.
+	const notes = 8
+	if r.Tail(lines+notes) != nil {
 		return nil
 	}
 	var out []string
@@ -176,7 +183,7 @@ func tail(path string, lines int) []string {
 			if !errors.Is(err, io.EOF) {
 				out = append(out, "the rest of the log cannot be read: "+err.Error())
 			}
-			return out
+			return out[max(0, len(out)-lines):]
 		}
 		if l.Stream != worker.Note {
 			out = append(out, string(l.Text))

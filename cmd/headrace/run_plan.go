@@ -65,6 +65,7 @@ func (o *runOptions) plan(ctx context.Context, w *work, stdout io.Writer) error 
 	}
 	f.plan = f.work.Plan(o.slots, estimate)
 	out := bufio.NewWriter(stdout)
+	err = nil // There may be no runs yet.
 	if o.json {
 		err = f.writeJSON(out)
 	} else {

@@ -8,10 +8,12 @@ import (
 	"os"
 	"os/signal"
 	"runtime"
+	"strings"
 	"sync"
 	"syscall"
 	"time"
 
+	"github.com/headrace/headrace/graph"
 	"github.com/headrace/headrace/internal/progress"
 	"github.com/headrace/headrace/job"
 	"github.com/headrace/headrace/queue"
@@ -103,7 +105,10 @@ func (s *session) conclude(began time.Time, err error) (int, error) {
 	cause := context.Cause(s.ctx)
 	e := progress.RunEnded{Outcome: "succeeded", Took: progress.Seconds(time.Since(began))}
 	var fault *faultError
+	var refused *exit
 	switch {
+	case errors.As(err, &refused):
+		return refused.code, refused.err
 	case errors.As(cause, &fault):
 		e.Outcome, e.Code = "aborted", exitMachine
 		if err == nil || errors.Is(err, queue.ErrClosed) || errors.Is(err, context.Canceled) {
@@ -198,6 +203,14 @@ func (s *session) machine() job.Worker {
 	}
 }
 
+// lacking says what this machine would need to run the i-th job.
+func (s *session) lacking(i int) string {
+	j := &s.work.Jobs[i]
+	spec := job.Spec{Channel: localChannel, Kind: worker.CommandKind, System: j.System, Features: j.Features}
+	m := s.machine()
+	return "this machine lacks " + strings.Join(m.Lacks(spec.Class()), ", ")
+}
+
 // system names what this machine runs, as in x86_64-linux.
 func system() string {
 	arch := runtime.GOARCH
@@ -262,13 +275,15 @@ func (s *session) refused(err error) error {
 	if !errors.As(err, &invalid) {
 		return err
 	}
-	text := invalid.Error()
 	var i int
 	if n, _ := fmt.Sscanf(invalid.Field, "jobs[%d]", &i); n == 1 && i < len(s.work.Jobs) {
 		j := &s.work.Jobs[i]
-		return usage("%s:%d:%d: job %q: %s", s.file, j.Line, j.Column, j.Name, text)
+		_, field, _ := strings.Cut(invalid.Field, "].")
+		return &exit{exitUsage, graph.Problems{{
+			File: s.file, Line: j.Line, Column: j.Column, Message: fmt.Sprintf("job %q: %s %s", j.Name, field, invalid.Want),
+		}}}
 	}
-	return usage("%s: %s", s.file, text)
+	return usage("%s: %v", s.file, invalid)
 }
 
 // observe makes the monitor that follows the submitted build.
@@ -277,6 +292,7 @@ func (s *session) observe(after uint64, receipt *queue.Receipt) {
 		q: s.q, work: s.work, display: s.display, logs: s.place.logs(), build: receipt.Build, after: after,
 		index: make(map[job.ID]int, len(receipt.Jobs)), counts: map[string]int{},
 		onFailure: s.onFailure, onRetry: s.onRetry, onFault: func(text string) { s.stop(&faultError{text}) },
+		lacking: s.lacking,
 	}
 	for i, j := range receipt.Jobs {
 		if j.How != job.Reused {
@@ -363,6 +379,10 @@ func (s *session) heed(over <-chan struct{}) {
 	signals := make(chan os.Signal, 4)
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
 	defer signal.Stop(signals)
+	// A pipe that nobody reads any more is then told as an error, instead of ending this process on the spot.
+	pipes := make(chan os.Signal, 1)
+	signal.Notify(pipes, syscall.SIGPIPE)
+	defer signal.Stop(pipes)
 	broken := s.out.Failed()
 	for times := 0; ; {
 		select {

@@ -255,7 +255,7 @@ func (a *answer) write(out io.Writer) error {
 	if a.Start != nil {
 		fmt.Fprintf(&b, "  it may start in about %s\n", progress.Span(max(0, time.Until(*a.Start)).Round(time.Second)))
 	}
-	if len(a.Attempts) > 1 {
+	if n := len(a.Attempts); n > 1 || n == 1 && a.Reasons != nil {
 		fmt.Fprintln(&b, "attempts:")
 		for _, t := range a.Attempts {
 			fmt.Fprintln(&b, "  "+t.line())

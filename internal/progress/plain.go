@@ -102,7 +102,7 @@ func (p *Plain) retried(e JobRetried) string {
 // words by which lines say how a job ended.
 var words = map[job.Outcome]string{
 	job.Succeeded: "ok", job.Failed: "FAIL", job.DependencyFailed: "skip", job.TimedOut: "TIME", job.Aborted: "ABORT",
-	job.Cancelled: "drop", job.Unsupported: "UNSUPP",
+	job.Cancelled: "drop", job.Unsupported: "LACK",
 }
 
 func (p *Plain) ended(e JobEnded) string {
