@@ -46,6 +46,13 @@ func (p *process) end(t *testing.T) int {
 	return p.ProcessState.ExitCode()
 }
 
+// text is what the program printed; it ends the program's life.
+func (p *process) text(t *testing.T) string {
+	t.Helper()
+	_ = p.Wait() // It was killed.
+	return p.out.String()
+}
+
 // write makes a file in a folder.
 func write(t *testing.T, dir, name, text string) {
 	t.Helper()
@@ -54,18 +61,32 @@ func write(t *testing.T, dir, name, text string) {
 	}
 }
 
-// meet waits at a FIFO until a job has opened its other end.
-func meet(t *testing.T, path string) {
-	t.Helper()
-	if _, err := os.ReadFile(path); err != nil {
-		t.Fatal(err)
-	}
-}
+// gate is a FIFO at which a test waits for a job, though not for ever.
+type gate struct{ *os.File }
 
-func fifo(t *testing.T, path string) {
+func newGate(t *testing.T, path string) gate {
 	t.Helper()
 	if err := syscall.Mkfifo(path, 0o600); err != nil {
 		t.Fatal(err)
+	}
+	// For writing, too: so opening does not block, and there is no end before the job has come.
+	f, err := os.OpenFile(path, os.O_RDWR|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = f.Close() })
+	return gate{f}
+}
+
+// meet waits until a job has written a line.
+func (g gate) meet(t *testing.T, p *process) {
+	t.Helper()
+	if err := g.SetReadDeadline(time.Now().Add(30 * time.Second)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := g.Read(make([]byte, 16)); err != nil {
+		_ = p.Process.Kill() // It is of no use any more.
+		t.Fatalf("the job did not come: %v\n%s", err, p.text(t))
 	}
 }
 
@@ -75,10 +96,10 @@ func TestEachSignalInterruptsAndIsToldByTheCode(t *testing.T) {
 		t.Run(sig.String(), func(t *testing.T) {
 			t.Parallel()
 			dir := t.TempDir()
-			fifo(t, filepath.Join(dir, "started"))
-			write(t, dir, "g.yaml", `{jobs: {a: {run: "echo > started; exec tail -f /dev/null"}}}`)
+			started := newGate(t, filepath.Join(dir, "started"))
+			write(t, dir, "g.yaml", `jobs: {a: {run: "echo > started; exec tail -f /dev/null"}}`)
 			p := start(t, dir, "run", "g.yaml")
-			meet(t, filepath.Join(dir, "started"))
+			started.meet(t, p)
 			if err := p.Process.Signal(sig); err != nil {
 				t.Fatal(err)
 			}
@@ -92,13 +113,12 @@ func TestEachSignalInterruptsAndIsToldByTheCode(t *testing.T) {
 func TestReaderThatGoesAwayStopsTheRun(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	fifo(t, filepath.Join(dir, "gate"))
-	write(t, dir, "g.yaml", `{jobs: {a: {run: "cat gate"}, b: {run: "exec tail -f /dev/null", needs: [a]}}}`)
+	write(t, dir, "g.yaml", `jobs: {a: {run: "exec tail -f /dev/null"}}`)
 	r, w, err := os.Pipe()
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := exec.Command(binary, "run", "g.yaml")
+	p := exec.CommandContext(t.Context(), binary, "run", "g.yaml")
 	var stderr bytes.Buffer
 	p.Dir, p.Stdout, p.Stderr = dir, w, &stderr
 	if err := p.Start(); err != nil {
@@ -106,10 +126,6 @@ func TestReaderThatGoesAwayStopsTheRun(t *testing.T) {
 	}
 	_ = w.Close() // The program has its own.
 	if err := r.Close(); err != nil {
-		t.Fatal(err)
-	}
-	// Opening it for writing waits for the job, which then ends: of that the program wants to tell.
-	if err := os.WriteFile(filepath.Join(dir, "gate"), nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
 	if err := p.Wait(); err == nil {
