@@ -31,12 +31,14 @@ func (m *Machine) applyBuild(c Change) error {
 	}
 	switch c := c.(type) {
 	case BuildReferred:
+		m.stage(b)
 		for i := range c.Refs {
 			m.refer(b, &c.Refs[i])
 		}
 		m.mayEnd(b)
 	case BuildSealed:
 		b.Staged = false
+		m.unstage(b, 0)
 		m.enterGate(b)
 		m.mayEnd(b)
 	case BuildActivated:
@@ -224,6 +226,7 @@ func (m *Machine) applyBuildEnded(b *build, c *BuildEnded) {
 		j.flags.set(mark)
 		m.retouch(j)
 	}
+	m.unstage(b, mark)
 	m.leaveQueue(b)
 	if g := m.gates[b.Build.Gate.Key]; g != nil {
 		if b.active {

@@ -138,6 +138,9 @@ func (j *Job) recount() {
 	if own := j.own(); own != nil {
 		j.in.take(own.offers())
 	}
+	if j.flags.has(isStaged) {
+		j.in.take(stagedOffer)
+	}
 	for _, e := range j.dependents {
 		j.in.take(through(e.job.out, e.policy, e.loose, e.job, j))
 	}

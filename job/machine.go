@@ -11,7 +11,7 @@ import (
 // a reply, or an error and nothing; Advance gives and applies what follows from changes and from time.
 type Machine struct {
 	jobs       map[ID]*Job
-	byIdentity map[Identity]*Job // unfinished
+	byIdentity index             // unfinished
 	lingering  map[Identity]*Job // Done, but the attempt is held
 	builds     map[ID]*build
 	gates      map[string]*buildGate
@@ -33,6 +33,7 @@ type Machine struct {
 	check    []*Job // may have become ready, blocked or unsupported
 	ending   []*build
 	opening  []*buildGate
+	fresh    []*Job // made since the last references, and wanted by nobody yet
 
 	// What the scheduler has to look at.
 	touched []*Job
@@ -48,7 +49,7 @@ type doom struct{ job, by *Job }
 func New(now Time) *Machine {
 	return &Machine{
 		base: now,
-		jobs: map[ID]*Job{}, byIdentity: map[Identity]*Job{}, lingering: map[Identity]*Job{},
+		jobs: map[ID]*Job{}, byIdentity: newIndex(), lingering: map[Identity]*Job{},
 		builds: map[ID]*build{}, gates: map[string]*buildGate{}, classes: map[Class]*class{},
 		workers: map[string]*worker{}, channels: map[string]*Channel{},
 		accounts: map[account]*usage{}, channelUse: map[string]*usage{},
@@ -63,6 +64,7 @@ type build struct {
 	priority int32
 	audience *Audience
 	jobs     []held // that it wishes for and that are in memory and not Done
+	staged   []*Job // that it keeps until it is complete and says which it wants
 	open     int    // targets and awaited jobs that have not ended
 	worst    Outcome
 	ending   bool
@@ -106,8 +108,8 @@ func (m *Machine) Job(id ID) (*Job, bool) {
 
 // Unfinished finds the unfinished job of an identity.
 func (m *Machine) Unfinished(i Identity) (*Job, bool) {
-	j, ok := m.byIdentity[i]
-	return j, ok
+	j := m.byIdentity.get(i)
+	return j, j != nil
 }
 
 // Lingering finds the Done job of an identity whose attempt is still being stopped.
@@ -432,8 +434,8 @@ func (m *Machine) patience(j *Job) (end Time, ok bool) {
 
 // LimitsOf gives the limits of the job's attempt if it has its lease, else those that one would get now.
 func (m *Machine) LimitsOf(j *Job) Limits {
-	if j.lease != nil {
-		return Limits{j.lease.timeout, j.lease.silence}
+	if j.leased() != nil {
+		return Limits{j.last.lease.timeout, j.last.lease.silence}
 	}
 	return j.limits()
 }

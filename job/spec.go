@@ -191,7 +191,7 @@ func (w *Worker) Pace() float64 {
 func (w *Worker) Lacks(c Class) []string {
 	var lacks []string
 	if c.Pin != "" && c.Pin != w.Name {
-		lacks = append(lacks, "is not "+c.Pin)
+		lacks = append(lacks, "the name "+c.Pin)
 	}
 	if !slices.Contains(w.Channels, c.Channel) {
 		lacks = append(lacks, "channel "+c.Channel)

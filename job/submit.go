@@ -13,6 +13,8 @@ type Submission struct {
 	// Staged: more is to come; the build is invisible and runs nothing until Seal.
 	Staged bool
 	Jobs   []Spec
+	// First is the place of Jobs[0] in all that was asked for, where errors name it.
+	First int
 	// Refs are the build's targets and awaited jobs, by the ids in Jobs or of other jobs.
 	Refs []Ref
 	// Own is what jobs without a build get.
@@ -122,7 +124,7 @@ func (d *submission) resolve() error {
 	d.failing = map[int]End{}
 	here := make(map[Identity]int, len(jobs))
 	for i := range jobs {
-		spec, field := &jobs[i], fmt.Sprintf("jobs[%d]", i)
+		spec, field := &jobs[i], fmt.Sprintf("jobs[%d]", d.s.First+i)
 		if err := spec.validate(field); err != nil {
 			return err
 		}
@@ -148,7 +150,7 @@ func (d *submission) resolve() error {
 
 // meet compares one asked-for job with what is known of its identity.
 func (d *submission) meet(i int, spec *Spec, identity Identity) error {
-	if live := d.m.byIdentity[identity]; live != nil {
+	if live := d.m.byIdentity.get(identity); live != nil {
 		if have, asked := live.Class(), spec.Class(); have != asked {
 			return &ConflictError{identity, live.id, have, asked}
 		}
@@ -222,7 +224,7 @@ func (d *submission) link() error {
 				if n.Policy == Order {
 					continue // unknown counts as satisfied
 				}
-				return fmt.Errorf("jobs[%d].needs[%d]: job %s: %w", i, k, n.Job, ErrNotFound)
+				return fmt.Errorf("jobs[%d].needs[%d]: job %s: %w", d.s.First+i, k, n.Job, ErrNotFound)
 			}
 			if n.Job == spec.ID && n.Policy != Order {
 				return &CycleError{[]string{d.nameOf(i)}}
@@ -281,7 +283,7 @@ func (d *submission) nameOf(i int) string {
 }
 
 // sort puts the new jobs in an order in which dependencies come first, else as asked, and marks the order edges that
-// lie on a cycle.
+// lie on a cycle. The others count in the sorting, too: an edge to a job that is not made yet would be lost.
 func (d *submission) sort() error {
 	g := digraph{next: make([][]int, len(d.s.Jobs))}
 	for i := range d.s.Jobs {
@@ -305,31 +307,40 @@ func (d *submission) sort() error {
 		return &CycleError{names}
 	}
 	d.order = order
-	d.loosen(&g)
+	if d.loosen(&g) {
+		d.order, _ = g.topological()
+	}
 	return nil
 }
 
-func (d *submission) loosen(g *digraph) {
-	any := false
+// loosen marks the order edges that lie on a cycle, leaves those that do not in the graph, and reports whether there are any.
+func (d *submission) loosen(g *digraph) (sorts bool) {
+	needs := make([]int, len(g.next)) // how many edges of each place are not order edges
 	for i := range d.needs {
+		needs[i] = len(g.next[i])
 		for _, n := range d.needs[i] {
 			if k, ok := d.made[n.Job]; ok && n.Policy == Order {
 				g.next[i] = append(g.next[i], k)
-				any = true
+				sorts = true
 			}
 		}
 	}
-	if !any {
-		return
+	if !sorts {
+		return false
 	}
 	ring := g.components()
 	for i := range d.needs {
+		g.next[i] = g.next[i][:needs[i]]
 		for k := range d.needs[i] {
 			n := &d.needs[i][k]
-			to, ok := d.made[n.Job]
-			n.Loose = ok && n.Policy == Order && ring[i] == ring[to]
+			if to, ok := d.made[n.Job]; ok && n.Policy == Order {
+				if n.Loose = ring[i] == ring[to]; !n.Loose {
+					g.next[i] = append(g.next[i], to)
+				}
+			}
 		}
 	}
+	return true
 }
 
 // add gives the changes that make the new jobs.

@@ -146,6 +146,27 @@ func (q *Queue) want(name string) {
 	q.sched.Want(name, n, load)
 }
 
+// evict sends away who waits under the worker's name for another session than this: nobody may be there any more to run
+// what that call would get.
+func (r *round) evict(name string, session job.ID, why error) {
+	q := r.q
+	list := q.waiters[name]
+	stay := make([]*waiter, 0, len(list))
+	for _, w := range list {
+		if w.session == session {
+			stay = append(stay, w)
+			continue
+		}
+		r.after = append(r.after, func(failed error) {
+			w.settle(nil, or(failed, fmt.Errorf("worker %q: %w", name, why)))
+		})
+	}
+	if len(stay) < len(list) {
+		q.waiters[name] = stay
+		q.want(name)
+	}
+}
+
 // dismiss takes a waiter back.
 func (q *Queue) dismiss(w *waiter, err error) {
 	list := q.waiters[w.name]

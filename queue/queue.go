@@ -185,7 +185,7 @@ func (q *Queue) adopt(m *job.Machine, head *Head) (ends []job.Change) {
 			continue
 		}
 		end := job.End{At: q.now(), Outcome: job.Aborted, Message: "the stored record cannot be read"}
-		ends = append(ends, job.JobEnded{Job: c.Job, Seq: c.Seq, End: end})
+		ends = append(ends, job.JobEnded{Job: c.Job, Seq: c.Seq, End: end, Open: true})
 	}
 	return ends
 }

@@ -197,6 +197,10 @@ func (r *round) note(c job.Change) {
 	case job.JobRetried:
 		q.stopped(c.Job, c.Attempt.Number)
 		q.Log.Info("to be tried again", "job", c.Job, "attempt", c.Attempt.Number, "outcome", c.Attempt.Outcome, "detail", c.Attempt.Detail)
+	case job.WorkerPut:
+		r.evict(c.Worker.Name, c.Worker.Session, job.ErrWorkerLive)
+	case job.WorkerRemoved:
+		r.evict(c.Name, job.ID{}, job.ErrNotFound)
 	case job.JobEnded:
 		r.noteEnd(&c)
 	case job.BuildEnded:

@@ -136,7 +136,7 @@ func (q *Queue) stage(ctx context.Context, s *Submission, g given) (Receipt, err
 	}
 	err := func() error {
 		for from := 0; from < len(s.Jobs); from += stageSize {
-			piece := job.Submission{Build: s.Build, Staged: true, Jobs: s.Jobs[from:min(from+stageSize, len(s.Jobs))]}
+			piece := job.Submission{Build: s.Build, Staged: true, First: from, Jobs: s.Jobs[from:min(from+stageSize, len(s.Jobs))]}
 			for i := range piece.Jobs {
 				spec := &piece.Jobs[i]
 				if err := restate(spec, from+i, stands); err != nil {

@@ -77,7 +77,7 @@ func (s *Scheduler) heads(now job.Time) []head {
 	}
 	heads := make([]head, len(list))
 	for i, r := range list {
-		heads[i] = s.head(r, now)
+		heads[i] = s.head(r, r.entries[0], now)
 	}
 	return heads
 }
@@ -87,8 +87,8 @@ func (s *Scheduler) closed(c *class) bool {
 	return policy.Closed(c.key.Kind)
 }
 
-func (s *Scheduler) head(r *ready, now job.Time) head {
-	h := head{entry: r.entries[0], channel: r.key.class.Channel}
+func (s *Scheduler) head(r *ready, e *entry, now job.Time) head {
+	h := head{entry: e, channel: r.key.class.Channel}
 	h.channelUse, h.channelShares = s.m.ChannelUse(h.channel, now)
 	for i, g := range r.audience.Groups() {
 		use, shares := s.m.GroupUse(h.channel, g, now)

@@ -146,7 +146,7 @@ func (s *Scheduler) nearest(j *job.Job, now job.Time) []Near {
 		if w == nil {
 			continue
 		}
-		list = append(list, Near{Worker: name, Lacks: w.Lacks(j.Class()), Busy: w.busy(now)})
+		list = append(list, Near{Worker: name, Lacks: w.Lacks(j.Class()), Busy: w.busy(j, now)})
 	}
 	slices.SortStableFunc(list, func(a, b Near) int {
 		if n := len(a.Lacks) - len(b.Lacks); n != 0 {
@@ -157,8 +157,8 @@ func (s *Scheduler) nearest(j *job.Job, now job.Time) []Near {
 	return list[:min(len(list), 5)]
 }
 
-// busy tells why the worker takes nothing now.
-func (w *worker) busy(now job.Time) string {
+// busy tells why the worker does not take the job now.
+func (w *worker) busy(j *job.Job, now job.Time) string {
 	switch {
 	case w.Drained:
 		return "drained"
@@ -168,6 +168,10 @@ func (w *worker) busy(now job.Time) string {
 		return "runs an exclusive job"
 	case w.used >= int(w.Slots):
 		return fmt.Sprintf("all %d slots are taken", w.Slots)
+	case j.Exclusive() && w.used > 0:
+		return fmt.Sprintf("runs %d others, and this job wants it to itself", w.used)
+	case w.reserved != nil && w.reserved != j:
+		return "set aside for " + label(w.reserved)
 	case w.place == 0:
 		return "does not ask for work"
 	}
@@ -176,12 +180,14 @@ func (w *worker) busy(now job.Time) string {
 
 // ready says what holds back a job that could start.
 func (s *Scheduler) ready(e *Explanation, j *job.Job, now job.Time) {
-	c := j.Class()
+	c, barred := j.Class(), false
 	if policy := s.m.Channel(c.Channel); policy.Closed(c.Kind) {
+		barred = true
 		e.add(Reason{What: ChannelPaused, Text: fmt.Sprintf("channel %q is paused for kind %q", c.Channel, c.Kind)})
 	}
 	if gate := j.Gate(); gate.Key != "" {
 		if g := s.gates[gateKey{c.Channel, gate.Key}]; g != nil && g.full(gate.Limit) {
+			barred = true
 			e.add(Reason{What: KeyFull, Text: fmt.Sprintf("concurrency key %q: %d of %d are under way", gate.Key, g.holders, max(gate.Limit, 1))})
 		}
 	}
@@ -198,14 +204,14 @@ func (s *Scheduler) ready(e *Explanation, j *job.Job, now job.Time) {
 		}
 		e.add(Reason{What: Waits, Text: fmt.Sprintf("%d%s ready jobs go first", e.Ahead, more)})
 	}
-	if free || len(e.Reasons) > 0 {
+	if !barred && (free || len(e.Reasons) > 0) {
 		e.Start = s.guess(entry, e.Ahead, now)
 	}
 }
 
 // freeWorkers says why none of the workers that could run the job takes it now, and reports whether one could be free.
 func (s *Scheduler) freeWorkers(e *Explanation, x *entry, now job.Time) bool {
-	idle, able := 0, 0
+	idle, able, reserved := 0, 0, 0
 	for _, w := range x.in.class.workers {
 		if w.Drained || w.Until > now {
 			continue
@@ -215,7 +221,11 @@ func (s *Scheduler) freeWorkers(e *Explanation, x *entry, now job.Time) bool {
 			continue
 		}
 		if w.reserved != nil && w.reserved != x.job {
-			e.add(Reason{What: Reserved, Job: w.reserved.ID(), Worker: w.Name, Text: w.Name + " is set aside for an exclusive job"})
+			reserved++
+			e.add(Reason{
+				What: Reserved, Job: w.reserved.ID(), Name: w.reserved.Name(), Worker: w.Name,
+				Text: fmt.Sprintf("%s is set aside for %s, which is exclusive", w.Name, label(w.reserved)),
+			})
 			continue
 		}
 		idle++
@@ -223,7 +233,7 @@ func (s *Scheduler) freeWorkers(e *Explanation, x *entry, now job.Time) bool {
 	switch {
 	case able == 0:
 		e.add(Reason{What: NoSlot, Text: "all workers that could run it are drained or in quarantine: " + e.states()})
-	case idle == 0:
+	case idle+reserved == 0:
 		e.add(Reason{What: NoSlot, Text: "all workers that could run it are busy: " + e.states()})
 	case e.Ahead == 0 && len(e.Reasons) == 0:
 		e.add(Reason{What: NobodyAsks, Text: "a worker that could run it has a free slot, but does not ask for work"})
@@ -244,8 +254,7 @@ func (e *Explanation) states() string {
 // ahead counts the ready jobs that would go before x on one of the workers that could run it.
 func (s *Scheduler) ahead(x *entry, now job.Time) int {
 	seen := map[*ready]bool{}
-	mine := s.head(x.in, now)
-	mine.entry = x
+	mine := s.head(x.in, x, now) // x itself may be parked
 	count := 0
 	for _, w := range x.in.class.workers {
 		for _, c := range w.classes {
@@ -254,7 +263,7 @@ func (s *Scheduler) ahead(x *entry, now job.Time) int {
 					continue
 				}
 				seen[r] = true
-				theirs := s.head(r, now)
+				theirs := s.head(r, r.entries[0], now)
 				count += r.countBefore(0, &theirs, &mine, AheadMax-count)
 			}
 		}
@@ -289,6 +298,12 @@ func (s *Scheduler) guess(x *entry, ahead int, now job.Time) time.Time {
 		at := max(now, w.Until)
 		if w.used >= int(w.Slots) || w.held > 0 {
 			at = max(at, s.soonest(w, now))
+		}
+		if x.job.Exclusive() {
+			at = max(at, s.freeAt(w, now))
+		}
+		if r := w.reserved; r != nil && r != x.job {
+			at = max(at, s.freeAt(w, now).Add(r.Estimate()))
 		}
 		if first == 0 || at < first {
 			first = at
