@@ -13,12 +13,12 @@ import (
 
 // graph is a submission as a script writes it: a line a job, then lines that begin with "want".
 type graph struct {
-	w     *world
-	step  step
-	sub   queue.Submission
-	here  map[string]job.ID // jobs of this submission
-	names []string
-	needs map[string][]string
+	w       *world
+	step    step
+	sub     queue.Submission
+	here    map[string]job.ID // jobs of this submission
+	names   []string
+	needs   map[string][]string
 	request job.ID
 }
 

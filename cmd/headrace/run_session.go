@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"os"
 	"os/signal"
 	"runtime"
@@ -72,7 +71,7 @@ func (s *session) run(ctx context.Context) (code int, err error) {
 			code, err = exitMachine, fmt.Errorf("close the store: %v", cerr)
 		}
 	}()
-	if s.q, err = queue.Open(queue.Config{Store: s.store, History: s.store, Log: slog.New(slog.DiscardHandler)}); err != nil {
+	if s.q, err = queue.Open(queue.Config{Store: s.store, History: s.store, GiveUp: true}); err != nil {
 		return exitMachine, err
 	}
 	engine, stopEngine := context.WithCancel(context.WithoutCancel(ctx))
