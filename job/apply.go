@@ -130,7 +130,7 @@ func (m *Machine) applyAdded(r *Record) error {
 		return fmt.Errorf("apply JobAdded: job %s is already in memory", r.Spec.ID)
 	}
 	s := &r.Spec
-	if twin := m.byIdentity[s.Identity()]; twin != nil && r.End == nil {
+	if twin := m.byIdentity.get(s.Identity()); twin != nil && r.End == nil {
 		return fmt.Errorf("apply JobAdded: job %s has the identity of %s, which is unfinished", s.ID, twin.id)
 	}
 	if (r.Running || r.Held) && r.Last == nil {

@@ -123,8 +123,8 @@ func (l *lab) finish(f Report) (lost bool, err error) {
 func (m *Machine) dump() string {
 	var out strings.Builder
 	for _, j := range m.Jobs() {
-		fmt.Fprintf(&out, "job %s %d %s waits %d needs %v dependents %v wishes %d in %+v lease %+v last %+v end %+v flags %b\n",
-			j.id, j.seq, j.state, j.waits, names(j.needs), names(j.dependents), len(j.wishes), j.in, j.lease, j.last, j.lastEnd, j.flags)
+		fmt.Fprintf(&out, "job %s %d %s waits %d needs %v dependents %v wishes %d in %+v lease %+v last %+v flags %b\n",
+			j.id, j.seq, j.state, j.waits, names(j.needs), names(j.dependents), len(j.wishes), j.in, j.leased(), j.last, j.flags)
 	}
 	for _, b := range m.Builds() {
 		x := m.builds[b.Build.ID]
@@ -135,7 +135,7 @@ func (m *Machine) dump() string {
 		fmt.Fprintf(&out, "worker %+v runs %d\n", w.Worker, len(w.jobs))
 	}
 	fmt.Fprintf(&out, "identities %d lingering %d classes %d gates %d timers %d behind %t\n",
-		len(m.byIdentity), len(m.lingering), len(m.classes), len(m.gates), len(m.timers), m.Behind())
+		m.byIdentity.len(), len(m.lingering), len(m.classes), len(m.gates), len(m.timers), m.Behind())
 	return out.String()
 }
 
@@ -166,7 +166,7 @@ func (l *lab) check() {
 		if j.running() || j.Held() {
 			want = 1
 		}
-		if leases[j] != want || (j.lease != nil) != (want == 1) {
+		if leases[j] != want || (j.leased() != nil) != (want == 1) {
 			l.t.Errorf("job %s, %s, held %t: %d leases", j.name, j.state, j.Held(), leases[j])
 		}
 		l.checkWaiting(j)
