@@ -203,6 +203,8 @@ func (a *advance) check() {
 			if !ready {
 				a.emit(JobBlocked{Job: j.id, Seq: j.seq})
 			}
+		default:
+			// It started or ended meanwhile.
 		}
 	}
 }

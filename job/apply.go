@@ -92,6 +92,8 @@ func (m *Machine) applyJob(c Change) error {
 		if !j.running() {
 			return illegal(c, j)
 		}
+	default:
+		// Apply has dealt with the others: they name no job in memory.
 	}
 	return nil
 }
@@ -496,9 +498,7 @@ func (m *Machine) some(f func(*Job) bool) []*Job {
 func (m *Machine) applyChannel(c Channel) {
 	c.PausedKinds = slices.Clone(c.PausedKinds)
 	m.channels[c.Name] = &c
-	for _, n := range m.Workers() {
-		m.moved = append(m.moved, n)
-	}
+	m.moved = append(m.moved, m.Workers()...)
 	for _, j := range m.some(func(j *Job) bool { return j.class.Channel == c.Name }) {
 		if j.waiting() {
 			m.touch(j)

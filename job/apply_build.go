@@ -21,6 +21,8 @@ func (m *Machine) applyBuild(c Change) error {
 		id = c.Build
 	case BuildEnded:
 		id = c.Build
+	default:
+		// Apply passes on those of builds alone.
 	}
 	b := m.builds[id]
 	if b == nil {
@@ -57,6 +59,8 @@ func (m *Machine) applyBuild(c Change) error {
 		m.reoffer(b, func() { b.priority = c.Priority })
 	case BuildEnded:
 		m.applyBuildEnded(b, &c)
+	default:
+		// Apply passes on those of builds alone.
 	}
 	return nil
 }

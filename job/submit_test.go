@@ -155,6 +155,8 @@ func TestStagedBuildIsGivenUpByARestartWithoutATrace(t *testing.T) {
 			if err := again.m.Apply(c); err != nil {
 				t.Fatal(err)
 			}
+		default:
+			// Not what this test is about.
 		}
 	}
 	again.m.Loaded(l.now)

@@ -1,6 +1,7 @@
 package job
 
 import (
+	"errors"
 	"strings"
 	"testing"
 	"time"
@@ -26,8 +27,10 @@ func TestLacks(t *testing.T) {
 		{Class{Kind: "run", System: "x86_64", Features: "local"}, "system x86_64"},
 		{Class{Kind: "run", Features: "gpu local tpu"}, "feature gpu,feature tpu"},
 		{Class{Kind: "run", Features: "local", Pin: "other"}, "the name other"},
-		{Class{Channel: "b", Kind: "x", System: "y", Features: "z", Pin: "p"},
-			"the name p,channel b,kind x,system y,feature z,takes only jobs that require local"},
+		{
+			Class{Channel: "b", Kind: "x", System: "y", Features: "z", Pin: "p"},
+			"the name p,channel b,kind x,system y,feature z,takes only jobs that require local",
+		},
 	} {
 		if lacks := strings.Join(w.Lacks(c.class), ","); lacks != c.lacks {
 			t.Errorf("%+v: lacks %q, want %q", c.class, lacks, c.lacks)
@@ -175,7 +178,7 @@ func TestRenewAtTheEndOfTheLeaseComesTooLate(t *testing.T) {
 			t.Fatal(err)
 		}
 		lease := l.start(j.ID, "w")
-		if err := l.m.Renew(l.now.Add(DefaultTTL-early), lease, 0); err != want {
+		if err := l.m.Renew(l.now.Add(DefaultTTL-early), lease, 0); !errors.Is(err, want) {
 			t.Errorf("%s before the end: %v, want %v", early, err, want)
 		}
 	}

@@ -200,6 +200,8 @@ func ExampleQueue_Watch() {
 			case job.JobEnded:
 				fmt.Println("ended", c.End.Outcome)
 				return seen
+			default:
+				// Not what this example shows.
 			}
 		}
 		return nil

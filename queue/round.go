@@ -116,7 +116,7 @@ func (r *round) decide(c *call, answers map[job.ID]any) {
 		return
 	}
 	changes, v, err := c.decide(r)
-	if err == errVolatile {
+	if errors.Is(err, errVolatile) {
 		return
 	}
 	if err != nil {
@@ -219,6 +219,8 @@ func (r *round) note(c job.Change) {
 		r.found.Cached[c.Identity] = &c
 	case job.FailureCleared:
 		delete(r.found.Cached, c.Identity)
+	default:
+		// The others tell later commands of the round nothing, and nobody waits for them.
 	}
 }
 

@@ -151,6 +151,8 @@ func (w *world) tellJob(c job.Change) string {
 		return w.label(c.Job) + " has a partial result"
 	case job.JobDeleted:
 		return w.label(c.Job) + " is deleted"
+	default:
+		// Told elsewhere.
 	}
 	return ""
 }
@@ -233,6 +235,8 @@ func (w *world) tellBuild(c job.Change) string {
 		return line
 	case job.BuildDeleted:
 		return fmt.Sprintf("build %s is deleted", w.label(c.Build))
+	default:
+		// Told elsewhere.
 	}
 	return ""
 }

@@ -25,7 +25,7 @@ type failer interface {
 	Fatal(args ...any)
 }
 
-var _ failer = (testing.TB)(nil)
+var _ failer = testing.TB(nil)
 
 type steady struct{}
 

@@ -71,6 +71,8 @@ func (s *Scheduler) Why(j *job.Job, now job.Time) Explanation {
 		return e
 	case job.Blocked:
 		s.blocked(&e, j, now)
+	default:
+		// A Ready job is explained below.
 	}
 	s.unserved(&e, j, now)
 	if _, ok := j.State().(job.Ready); ok {

@@ -51,10 +51,31 @@ func (w *world) actions() []action {
 		}
 	}
 	return []action{
-		{max(0, 16-crowded/3), w.submit}, {10, w.register}, {24, w.ask}, {3, w.stopAsking}, {8, w.beat},
-		{26, w.tell}, {6, w.tellOld}, {6, w.cancelJob}, {3, w.cancelBuild}, {4, w.bump}, {3, w.drain}, {1, w.pardon},
-		{2, w.removeWorker}, {4, w.setChannel}, {3, w.pause}, {3, w.failJob}, {4, w.deleteJob}, {2, w.deleteBuild},
-		{2, w.clearFailures}, {3, w.progress}, {4, w.why}, {22, w.wait}, {2, w.restart}, {2, w.await}, {1, w.signOff},
+		{max(0, 16-crowded/3), w.submit},
+		{10, w.register},
+		{24, w.ask},
+		{3, w.stopAsking},
+		{8, w.beat},
+		{26, w.tell},
+		{6, w.tellOld},
+		{6, w.cancelJob},
+		{3, w.cancelBuild},
+		{4, w.bump},
+		{3, w.drain},
+		{1, w.pardon},
+		{2, w.removeWorker},
+		{4, w.setChannel},
+		{3, w.pause},
+		{3, w.failJob},
+		{4, w.deleteJob},
+		{2, w.deleteBuild},
+		{2, w.clearFailures},
+		{3, w.progress},
+		{4, w.why},
+		{22, w.wait},
+		{2, w.restart},
+		{2, w.await},
+		{1, w.signOff},
 	}
 }
 
