@@ -61,5 +61,3 @@ func TestSeeds(t *testing.T) {
 	}
 }
 
-// covered is what must happen in a run of many seeds: each operation, with each kind of reply, and each fault.
-var covered = []string{}
