@@ -13,6 +13,9 @@ var (
 	first = flag.Uint64("first", 1, "the first seed")
 )
 
+// enough seeds for everything to happen in some.
+const enough = 300
+
 // stepsPerSeed is a compromise: long enough that everything meets, short enough to read.
 const stepsPerSeed = 400
 
@@ -49,7 +52,7 @@ func TestSeeds(t *testing.T) {
 			})
 		}
 	})
-	if *seeds >= 100 && !t.Failed() {
+	if *seeds >= enough && !t.Failed() {
 		for _, k := range covered {
 			if seen[k] == 0 {
 				t.Errorf("no seed of %d made %q happen", *seeds, k)
@@ -60,6 +63,3 @@ func TestSeeds(t *testing.T) {
 		t.Log(seen)
 	}
 }
-
-// covered is what must happen in a run of many seeds: each operation, with each kind of reply, and each fault.
-var covered = []string{}

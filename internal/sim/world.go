@@ -380,7 +380,11 @@ func (w *world) met(happened func()) fault {
 			c.waiter.kind = again
 		}
 	}
+	// A look is a round, too, in which the engine may find that a reservation has moved with the time.
+	w.inspect(func(*job.Machine, *sched.Scheduler) {})
+	w.settle()
 	w.m.advance(w.now(), w.looks())
+	w.m.round()
 	return met
 }
 
