@@ -42,7 +42,7 @@ fuzz: ## run each fuzz target in turn: make fuzz [TIME=30s]
 	@scripts/fuzz $(TIME)
 
 bench: ## measure the engine: throughput, memory, decision time
-	go run ./bench
+	go run ./internal/benchmark
 
 # Phony: go's own cache knows better than file times whether there is something to do.
 bin/headrace:

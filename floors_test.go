@@ -23,6 +23,7 @@ var floors = map[string]place{
 	"job":                 {floor: 0, pure: true},
 	"nix":                 {floor: 0, pure: true},
 	"sched":               {floor: 1, pure: true},
+	"store/codec":         {floor: 1},
 	"queue":               {floor: 2},
 	"store/memory":        {floor: 3},
 	"store/sqlite":        {floor: 3},
@@ -39,6 +40,7 @@ var floors = map[string]place{
 	"cmd/headrace":        {floor: 5},
 	"internal/testreport": {floor: 5},
 	"internal/mutants":    {floor: 5},
+	"internal/benchmark":  {floor: 5},
 }
 
 // maxDepth is the longest chain of imports inside the module, counted in imports.

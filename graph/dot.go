@@ -39,7 +39,7 @@ func (g *Graph) DOT(w io.Writer) error {
 	return b.Flush()
 }
 
-// dotText quotes a text. In DOT only the quote is special, and a backslash before it.
-func dotText(s string) string {
-	return `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`, "\n", " ").Replace(s) + `"`
-}
+var dotEscapes = strings.NewReplacer(`\`, `\\`, `"`, `\"`, "\n", " ")
+
+// dotText quotes a text. In DOT the quote is special, and the backslash in labels.
+func dotText(s string) string { return `"` + dotEscapes.Replace(s) + `"` }

@@ -62,6 +62,10 @@ func TestSVGDrawsEveryJobAndNeedEscaped(t *testing.T) {
 	if fmt.Sprint(got) != fmt.Sprint(want) {
 		t.Errorf("elements %v, want %v", got, want)
 	}
+	b.Reset()
+	if err := (&graph.Graph{Jobs: []graph.Job{{Name: "<&>"}}}).SVG(&b); err != nil || elements(t, b.String())["job"] != 1 {
+		t.Errorf("a name that Parse would refuse: %v\n%s", err, b.String())
+	}
 	if err := (&graph.Graph{}).SVG(&b); err != nil {
 		t.Errorf("empty graph: %v", err)
 	}

@@ -2,7 +2,6 @@ package graph
 
 import (
 	"errors"
-	"fmt"
 	"io"
 	"slices"
 	"strings"
@@ -46,12 +45,23 @@ func (r *yamlReader) parse(piece string) (node, error) {
 	return n, err
 }
 
-// parseTokens shields from faults of the library: it must not take the program down, whatever the
-// file says.
+// errFault is what is said of a text on which the library fails: that must not take the program down.
+var errFault = errors.New("the parser gave up on this text")
+
+// scan gives the next tokens.
+func scan(s *scanner.Scanner) (tokens token.Tokens, err error) {
+	defer func() {
+		if recover() != nil {
+			tokens, err = nil, errFault
+		}
+	}()
+	return s.Scan()
+}
+
 func parseTokens(tokens token.Tokens) (file *ast.File, err error) {
 	defer func() {
-		if fault := recover(); fault != nil {
-			file, err = nil, fmt.Errorf("the parser gave up")
+		if recover() != nil {
+			file, err = nil, errFault
 		}
 	}()
 	// Duplicates are found here, with both places; the library would stop at the first.
@@ -66,7 +76,7 @@ func (r *yamlReader) tokens(piece string) (token.Tokens, error) {
 	var all token.Tokens
 	depth, run, colons := 0, 0, 0
 	for {
-		some, err := s.Scan()
+		some, err := scan(&s)
 		for _, t := range some {
 			switch t.Type {
 			case token.MappingStartType, token.SequenceStartType:
@@ -169,6 +179,9 @@ func (r *yamlReader) node(n *node, from ast.Node, depth int) error {
 		if n.scalar() {
 			n.kind = text
 		}
+	case *ast.MappingKeyNode:
+		r.d.add(n.at, "expected a field as name: value, without ?")
+		return errStop
 	default:
 		r.d.add(n.at, "YAML of this form is not supported here")
 		return errStop

@@ -91,7 +91,7 @@ func (a *advance) timers() bool {
 // overdue does what the time asks for a job.
 func (a *advance) overdue(j *Job) {
 	m, now := a.m, a.at.Now
-	l := j.lease
+	l := j.leased()
 	switch {
 	case l == nil:
 		m.look(j)
@@ -105,7 +105,7 @@ func (a *advance) overdue(j *Job) {
 		a.emit(m.overrun(j, now, SilentTimeout)...)
 	case l.deadline <= now && !m.Channel(j.class.Channel).CallerJudges:
 		a.emit(m.conclude(j, a.at, AttemptEnd{
-			Attempt: *j.last, At: now, Outcome: Aborted, Detail: LeaseLost,
+			Attempt: j.last.Attempt, At: now, Outcome: Aborted, Detail: LeaseLost,
 			Message: "worker " + j.last.Worker + " was not heard of for a whole lease",
 		})...)
 	case !l.aged && j.last.Start.Add(UsageWindow) <= now:
@@ -267,7 +267,7 @@ func (m *Machine) dooms(j *Job, o Outcome) bool {
 // halt gives the changes that end a running job at once, while its worker is still to be told.
 func (m *Machine) halt(j *Job, now Time, e End) []Change {
 	e.At = now
-	end := &AttemptEnd{Attempt: *j.last, At: now, Outcome: e.Outcome, Detail: e.Detail, Message: e.Message}
+	end := &AttemptEnd{Attempt: j.last.Attempt, At: now, Outcome: e.Outcome, Detail: e.Detail, Message: e.Message}
 	return append(m.charge(j, now), JobEnded{
 		Job: j.id, Seq: j.seq, End: e, Attempt: end, Held: true, Open: m.dooms(j, e.Outcome),
 	})

@@ -130,18 +130,20 @@ func (m *Machine) applyAdded(r *Record) error {
 		return fmt.Errorf("apply JobAdded: job %s is already in memory", r.Spec.ID)
 	}
 	s := &r.Spec
-	if twin := m.byIdentity[s.Identity()]; twin != nil && r.End == nil {
+	if twin := m.byIdentity.get(s.Identity()); twin != nil && r.End == nil {
 		return fmt.Errorf("apply JobAdded: job %s has the identity of %s, which is unfinished", s.ID, twin.id)
 	}
 	if (r.Running || r.Held) && r.Last == nil {
 		return fmt.Errorf("apply JobAdded: job %s has a lease without an attempt", s.ID)
 	}
 	j := &Job{
-		id: s.ID, seq: r.Seq, at: r.At, name: s.Name, identity: s.Identity(),
+		id: s.ID, seq: r.Seq, at: r.At, name: s.Name, key: s.Key,
 		class: m.class(s.Class()), state: Blocked{}, estimate: or(s.Estimate, DefaultEstimate),
-		last: r.Last, lastEnd: r.LastEnd,
 	}
 	j.class.jobs++
+	if r.Last != nil {
+		j.last = &trial{Attempt: *r.Last, end: r.LastEnd}
+	}
 	if s.Exclusive {
 		j.flags.set(exclusive)
 	}
@@ -158,15 +160,16 @@ func (m *Machine) applyAdded(r *Record) error {
 		m.loadEnded(j, r)
 		return nil
 	}
-	m.byIdentity[j.identity] = j
+	m.byIdentity.put(j)
 	if r.Running {
 		if j.more != nil {
 			j.more.wake, j.more.delay = 0, 0
 		}
-		j.state = Blocked{}.Release().Start(j.last)
+		j.state = Blocked{}.Release().Start(&j.last.Attempt)
 		m.attach(j, r.Last.Start)
 		m.meter(j, 1)
 	}
+	j.needs = make([]edge, 0, len(s.Needs))
 	for _, n := range s.Needs {
 		m.need(j, n)
 	}
@@ -214,7 +217,7 @@ func (m *Machine) loadEnded(j *Job, r *Record) {
 	}
 	if r.Held {
 		j.flags.set(heldAttempt)
-		m.lingering[j.identity] = j
+		m.lingering[j.Identity()] = j
 		m.attach(j, r.Last.Start)
 	}
 }
@@ -225,8 +228,8 @@ func (m *Machine) applyStarted(j *Job, c *JobStarted) error {
 		return illegal(*c, j)
 	}
 	a := c.Attempt
-	j.last, j.lastEnd = &a, nil
-	j.state = s.Start(j.last)
+	j.last = &trial{Attempt: a}
+	j.state = s.Start(&j.last.Attempt)
 	if j.more != nil {
 		j.more.wake, j.more.delay = 0, 0
 	}
@@ -243,7 +246,7 @@ func (m *Machine) attach(j *Job, now Time) {
 	}
 	ttl := m.Channel(j.class.Channel).TTL
 	l := j.limits()
-	j.lease = &lease{deadline: now.Add(ttl), beat: now, output: now, timeout: l.Timeout, silence: l.Silence}
+	j.last.lease = &lease{deadline: now.Add(ttl), beat: now, output: now, timeout: l.Timeout, silence: l.Silence}
 	w := m.workers[j.last.Worker]
 	if w == nil {
 		// Only a damaged store loses a worker that holds a lease; the attempt is still accounted for.
@@ -266,7 +269,7 @@ func (m *Machine) detach(j *Job) {
 		}
 		m.moved = append(m.moved, w.Name)
 	}
-	j.lease = nil
+	j.last.lease = nil
 	m.still(j)
 }
 
@@ -280,7 +283,7 @@ func (m *Machine) applyRetried(j *Job, c *JobRetried) error {
 	j.state = s.Again()
 	end := c.Attempt
 	end.Result = nil
-	j.lastEnd = &end
+	j.last.end = &end
 	x := j.extra()
 	x.tally, x.wake, x.delay = c.Tally, c.Wake, c.Delay
 	if c.Wake != 0 {
@@ -308,7 +311,7 @@ func (m *Machine) applyEnded(j *Job, c *JobEnded) error {
 		m.meter(j, -1)
 		if c.Held {
 			j.flags.set(heldAttempt)
-			m.lingering[j.identity] = j
+			m.lingering[j.Identity()] = j
 			m.retime(j)
 		} else {
 			m.detach(j)
@@ -319,11 +322,9 @@ func (m *Machine) applyEnded(j *Job, c *JobEnded) error {
 	if c.Attempt != nil {
 		e := *c.Attempt
 		e.Result = nil
-		j.lastEnd = &e
+		j.last.end = &e
 	}
-	if m.byIdentity[j.identity] == j {
-		delete(m.byIdentity, j.identity)
-	}
+	m.byIdentity.remove(j)
 	m.touch(j)
 	m.leaveBuilds(j, end.Outcome)
 	m.leaveNeeds(j, &end)
@@ -389,10 +390,10 @@ func (m *Machine) tellDependents(j *Job, end *End) {
 func (m *Machine) applyFreed(j *Job) {
 	j.flags.clear(heldAttempt)
 	m.detach(j)
-	if m.lingering[j.identity] == j {
-		delete(m.lingering, j.identity)
+	if m.lingering[j.Identity()] == j {
+		delete(m.lingering, j.Identity())
 	}
-	if next := m.byIdentity[j.identity]; next != nil {
+	if next := m.byIdentity.get(j.Identity()); next != nil {
 		m.look(next)
 	}
 	m.touch(j) // it holds its concurrency key no longer
@@ -532,7 +533,7 @@ func (m *Machine) clamp(j *Job, now Time) {
 		x.wake = now.Add(x.delay)
 		m.alarm(j, x.wake)
 	}
-	if j.lease == nil {
+	if j.leased() == nil {
 		return
 	}
 	if j.running() {
@@ -542,9 +543,9 @@ func (m *Machine) clamp(j *Job, now Time) {
 		j.last.Start = now
 	}
 	ttl := m.Channel(j.class.Channel).TTL
-	j.lease.deadline, j.lease.beat, j.lease.output = now.Add(ttl), now, now
+	j.last.lease.deadline, j.last.lease.beat, j.last.lease.output = now.Add(ttl), now, now
 	l := j.limits()
-	j.lease.timeout, j.lease.silence = l.Timeout, l.Silence
+	j.last.lease.timeout, j.last.lease.silence = l.Timeout, l.Silence
 	if j.running() {
 		m.meter(j, 1)
 	}
@@ -566,7 +567,7 @@ func (m *Machine) nextLook(j *Job) (at Time, ok bool) {
 			at, ok = t, true
 		}
 	}
-	if l := j.lease; l != nil {
+	if l := j.leased(); l != nil {
 		if j.Held() || !m.Channel(j.class.Channel).CallerJudges {
 			sooner(l.deadline)
 		}
@@ -597,8 +598,13 @@ func (m *Machine) nextLook(j *Job) (at Time, ok bool) {
 
 // releasable reports whether nothing holds the waiting job back.
 func (m *Machine) releasable(j *Job, now Time) bool {
-	return j.waits == 0 && j.in.active > 0 && j.Wake() <= now && m.lingering[j.identity] == nil &&
+	return j.waits == 0 && j.in.active > 0 && j.Wake() <= now && !m.lingers(j) &&
 		(j.more == nil || j.more.doom == nil)
+}
+
+// lingers reports whether an attempt of the job's identity is still being stopped.
+func (m *Machine) lingers(j *Job) bool {
+	return len(m.lingering) > 0 && m.lingering[j.Identity()] != nil
 }
 
 // Lost lists the attempts whose worker has not been heard of for longer than the given time, for channels
@@ -607,7 +613,7 @@ func (m *Machine) Lost(channel string, now Time, silent time.Duration) []*Job {
 	var lost []*Job
 	for _, n := range m.Workers() {
 		for _, j := range m.workers[n].jobs {
-			if j.running() && j.class.Channel == channel && now.Sub(j.lease.beat) > silent {
+			if j.running() && j.class.Channel == channel && now.Sub(j.last.lease.beat) > silent {
 				lost = append(lost, j)
 			}
 		}

@@ -51,7 +51,7 @@ func (c *Channel) Closed(kind string) bool {
 // holder finds the job whose attempt the lease gives the right to; held attempts included.
 func (m *Machine) holder(l Lease) *Job {
 	j := m.jobs[l.Job]
-	if j == nil || j.lease == nil || j.last.Number != l.Attempt || j.last.Token != l.Token {
+	if j == nil || j.leased() == nil || j.last.Number != l.Attempt || j.last.Token != l.Token {
 		return nil
 	}
 	return j
@@ -66,12 +66,12 @@ func (m *Machine) Renew(now Time, l Lease, output Time) error {
 		return ErrLeaseLost
 	}
 	m.saw(j.last.Worker, now)
-	if j.Held() || now >= j.lease.deadline && !m.Channel(j.class.Channel).CallerJudges {
+	if j.Held() || now >= j.last.lease.deadline && !m.Channel(j.class.Channel).CallerJudges {
 		return ErrLeaseLost
 	}
-	j.lease.deadline = now.Add(m.Channel(j.class.Channel).TTL)
-	j.lease.beat = now
-	j.lease.output = max(j.lease.output, min(output, now))
+	j.last.lease.deadline = now.Add(m.Channel(j.class.Channel).TTL)
+	j.last.lease.beat = now
+	j.last.lease.output = max(j.last.lease.output, min(output, now))
 	return nil
 }
 
@@ -110,7 +110,7 @@ func (m *Machine) Finish(at Moment, f Report, facts *Facts) (changes []Change, l
 	}
 	m.saw(j.last.Worker, at.Now)
 	end := AttemptEnd{
-		Attempt: *j.last, At: at.Now, Outcome: f.Outcome, Detail: f.Detail, Message: f.Message, Result: f.Result,
+		Attempt: j.last.Attempt, At: at.Now, Outcome: f.Outcome, Detail: f.Detail, Message: f.Message, Result: f.Result,
 	}
 	switch {
 	case j.running():
@@ -118,10 +118,10 @@ func (m *Machine) Finish(at Moment, f Report, facts *Facts) (changes []Change, l
 	case j.Held():
 		return []Change{JobFreed{Job: j.id, Seq: j.seq, At: at.Now}}, true, nil
 	case j.done():
-		return nil, !(j.lastEnd != nil && j.lastEnd.Outcome == f.Outcome && j.lastEnd.Detail == f.Detail), nil
-	case j.lastEnd != nil && j.lastEnd.Outcome == f.Outcome && j.lastEnd.Detail == f.Detail:
+		return nil, !(j.last.end != nil && j.last.end.Outcome == f.Outcome && j.last.end.Detail == f.Detail), nil
+	case j.last.end != nil && j.last.end.Outcome == f.Outcome && j.last.end.Detail == f.Detail:
 		return nil, false, nil // told before: it waits for its next attempt
-	case j.lastEnd != nil && j.lastEnd.Detail != LeaseLost && j.lastEnd.Detail != WorkerCrashed:
+	case j.last.end != nil && j.last.end.Detail != LeaseLost && j.last.end.Detail != WorkerCrashed:
 		return nil, true, nil // the worker itself ended the attempt, and said otherwise then
 	default:
 		return m.late(j, end), false, nil
@@ -212,7 +212,7 @@ func (m *Machine) finish(j *Job, end AttemptEnd) []Change {
 			until = end.At.Add(ttl)
 		}
 		changes = append(changes, FailureCached{
-			Identity: j.identity, Job: j.id, Outcome: e.Outcome, At: end.At, Until: until, Message: e.Message,
+			Identity: j.Identity(), Job: j.id, Outcome: e.Outcome, At: end.At, Until: until, Message: e.Message,
 		})
 	}
 	return changes

@@ -124,7 +124,7 @@ func (m *Machine) dump() string {
 	var out strings.Builder
 	for _, j := range m.Jobs() {
 		fmt.Fprintf(&out, "job %s %d %s waits %d needs %v dependents %v wishes %d in %+v lease %+v last %+v end %+v flags %b\n",
-			j.id, j.seq, j.state, j.waits, names(j.needs), names(j.dependents), len(j.wishes), j.in, j.lease, j.last, j.lastEnd, j.flags)
+			j.id, j.seq, j.state, j.waits, names(j.needs), names(j.dependents), len(j.wishes), j.in, j.leased(), j.Attempt(), j.last.ended(), j.flags)
 	}
 	for _, b := range m.Builds() {
 		x := m.builds[b.Build.ID]
@@ -135,8 +135,16 @@ func (m *Machine) dump() string {
 		fmt.Fprintf(&out, "worker %+v runs %d\n", w.Worker, len(w.jobs))
 	}
 	fmt.Fprintf(&out, "identities %d lingering %d classes %d gates %d timers %d behind %t\n",
-		len(m.byIdentity), len(m.lingering), len(m.classes), len(m.gates), len(m.timers), m.Behind())
+		len(m.byIdentity.jobs), len(m.lingering), len(m.classes), len(m.gates), len(m.timers), m.Behind())
 	return out.String()
+}
+
+// ended gives how the newest attempt ended; nil before there is one, and while it runs.
+func (t *trial) ended() *AttemptEnd {
+	if t == nil {
+		return nil
+	}
+	return t.end
 }
 
 func names(edges []edge) []string {
@@ -166,7 +174,7 @@ func (l *lab) check() {
 		if j.running() || j.Held() {
 			want = 1
 		}
-		if leases[j] != want || (j.lease != nil) != (want == 1) {
+		if leases[j] != want || (j.leased() != nil) != (want == 1) {
 			l.t.Errorf("job %s, %s, held %t: %d leases", j.name, j.state, j.Held(), leases[j])
 		}
 		l.checkWaiting(j)

@@ -11,7 +11,7 @@ import (
 // a reply, or an error and nothing; Advance gives and applies what follows from changes and from time.
 type Machine struct {
 	jobs       map[ID]*Job
-	byIdentity map[Identity]*Job // unfinished
+	byIdentity index             // unfinished
 	lingering  map[Identity]*Job // Done, but the attempt is held
 	builds     map[ID]*build
 	gates      map[string]*buildGate
@@ -49,7 +49,7 @@ type doom struct{ job, by *Job }
 func New(now Time) *Machine {
 	return &Machine{
 		base: now,
-		jobs: map[ID]*Job{}, byIdentity: map[Identity]*Job{}, lingering: map[Identity]*Job{},
+		jobs: map[ID]*Job{}, byIdentity: newIndex(), lingering: map[Identity]*Job{},
 		builds: map[ID]*build{}, gates: map[string]*buildGate{}, classes: map[Class]*class{},
 		workers: map[string]*worker{}, channels: map[string]*Channel{},
 		accounts: map[account]*usage{}, channelUse: map[string]*usage{},
@@ -108,8 +108,8 @@ func (m *Machine) Job(id ID) (*Job, bool) {
 
 // Unfinished finds the unfinished job of an identity.
 func (m *Machine) Unfinished(i Identity) (*Job, bool) {
-	j, ok := m.byIdentity[i]
-	return j, ok
+	j := m.byIdentity.get(i)
+	return j, j != nil
 }
 
 // Lingering finds the Done job of an identity whose attempt is still being stopped.
@@ -434,8 +434,8 @@ func (m *Machine) patience(j *Job) (end Time, ok bool) {
 
 // LimitsOf gives the limits of the job's attempt if it has its lease, else those that one would get now.
 func (m *Machine) LimitsOf(j *Job) Limits {
-	if j.lease != nil {
-		return Limits{j.lease.timeout, j.lease.silence}
+	if j.leased() != nil {
+		return Limits{j.last.lease.timeout, j.last.lease.silence}
 	}
 	return j.limits()
 }

@@ -13,10 +13,11 @@ type Job struct {
 	at       Time
 	estimate time.Duration
 	name     string
-	identity Identity
+	key      string
 	class    *class
 	state    State
 
+	twin       *Job   // the next in the index of identities whose hash is the same
 	needs      []edge // dependencies that have not told this job yet
 	dependents []edge // jobs that wait to be told, or are sorted after this one
 	wishes     []wish // of live builds
@@ -25,10 +26,7 @@ type Job struct {
 	in   demand
 	out  offer
 	more *extra
-	// The newest attempt, its lease while it has one, and its end when it has ended.
-	last    *Attempt
-	lastEnd *AttemptEnd
-	lease   *lease
+	last *trial // nil before the first attempt
 
 	due   Time  // its alarm
 	slot  int32 // place in the timers, from 1; 0: none
@@ -65,6 +63,21 @@ type extra struct {
 	delay time.Duration
 	doom  *Job  // the dependency that dooms it
 	tells int32 // dependents that it doomed and that have not ended yet
+}
+
+// trial is the newest attempt.
+type trial struct {
+	Attempt
+	end   *AttemptEnd // once it has ended
+	lease *lease      // while it has one
+}
+
+// leased gives the lease of the newest attempt; nil: it has none.
+func (j *Job) leased() *lease {
+	if j.last == nil {
+		return nil
+	}
+	return j.last.lease
 }
 
 // lease is the volatile side of an attempt that has its lease.
@@ -113,7 +126,10 @@ func (j *Job) Name() string { return j.name }
 func (j *Job) Class() Class { return j.class.Class }
 
 // Identity gives what makes it the same job as another.
-func (j *Job) Identity() Identity { return j.identity }
+func (j *Job) Identity() Identity {
+	s := Spec{ID: j.id, Channel: j.class.Channel, Kind: j.class.Kind, Key: j.key}
+	return s.Identity()
+}
 
 // State gives where the job is.
 func (j *Job) State() State { return j.state }
@@ -165,14 +181,19 @@ func (j *Job) Wake() Time {
 }
 
 // Attempt gives the newest attempt, which has its lease if the job is Running or Held; nil before the first.
-func (j *Job) Attempt() *Attempt { return j.last }
+func (j *Job) Attempt() *Attempt {
+	if j.last == nil {
+		return nil
+	}
+	return &j.last.Attempt
+}
 
 // Beat is when the worker was last heard of for this attempt; zero without a lease.
 func (j *Job) Beat() Time {
-	if j.lease == nil {
+	if j.leased() == nil {
 		return 0
 	}
-	return j.lease.beat
+	return j.last.lease.beat
 }
 
 // Waits counts the dependencies that block it.

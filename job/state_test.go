@@ -105,9 +105,9 @@ func (g *gallery) changeOf(what string, id ID) Change {
 // keyOf gives an identity's key that an unfinished job has; a held job's is free again.
 func (g *gallery) keyOf(id ID) string {
 	if j := g.m.jobs[id]; j != nil {
-		return j.identity.Key
+		return j.Identity().Key
 	}
-	return g.m.jobs[g.jobs["ready"]].identity.Key
+	return g.m.jobs[g.jobs["ready"]].Identity().Key
 }
 
 // The same for builds, and for records that no store may give.

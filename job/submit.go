@@ -150,7 +150,7 @@ func (d *submission) resolve() error {
 
 // meet compares one asked-for job with what is known of its identity.
 func (d *submission) meet(i int, spec *Spec, identity Identity) error {
-	if live := d.m.byIdentity[identity]; live != nil {
+	if live := d.m.byIdentity.get(identity); live != nil {
 		if have, asked := live.Class(), spec.Class(); have != asked {
 			return &ConflictError{identity, live.id, have, asked}
 		}

@@ -119,13 +119,13 @@ func (m *Machine) GroupUse(channel, group string, now Time) (use, shares int64) 
 
 // meter starts (sign 1) or stops (sign -1) counting a running attempt.
 func (m *Machine) meter(j *Job, sign int64) {
-	a := j.last
+	a := &j.last.Attempt
 	w := sign * usageUnit / int64(len(a.Groups))
 	at := int64(a.Start-m.base) / 1000
 	channel := m.channelUsage(j.class.Channel)
 	for _, g := range a.Groups {
 		for _, u := range []*usage{m.account(j.class.Channel, g), channel} {
-			if j.lease.aged {
+			if j.last.lease.aged {
 				u.full += w * int64(UsageWindow/time.Millisecond)
 			} else {
 				u.weight += w
@@ -138,13 +138,13 @@ func (m *Machine) meter(j *Job, sign int64) {
 // age notes that a running attempt fills the whole window.
 func (m *Machine) age(j *Job) {
 	m.meter(j, -1)
-	j.lease.aged = true
+	j.last.lease.aged = true
 	m.meter(j, 1)
 }
 
 // charge gives the changes that book an attempt that ends at the given moment.
 func (m *Machine) charge(j *Job, end Time) []Change {
-	a := j.last
+	a := &j.last.Attempt
 	from := max(a.Start, end.Add(-UsageWindow))
 	if end <= from {
 		return nil

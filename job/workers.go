@@ -69,7 +69,7 @@ func (m *Machine) crashed(at Moment, w *worker, running []Lease) []Change {
 			continue
 		}
 		changes = append(changes, m.merge(changes, m.conclude(j, at, AttemptEnd{
-			Attempt: *j.last, At: at.Now, Outcome: Aborted, Detail: WorkerCrashed,
+			Attempt: j.last.Attempt, At: at.Now, Outcome: Aborted, Detail: WorkerCrashed,
 			Message: "worker " + w.Name + " came back without it",
 		}))...)
 	}

@@ -52,14 +52,14 @@ func (l *lab) restored(now Time) *lab {
 	}
 	for _, j := range l.m.Jobs() {
 		rec := Record{
-			Spec: Spec{ID: j.id, Name: j.name, Kind: j.class.Kind, Key: j.identity.Key}, Seq: j.seq, At: j.at,
-			Tally: j.Tally(), Last: j.last, LastEnd: j.lastEnd, Running: j.running(),
+			Spec: Spec{ID: j.id, Name: j.name, Kind: j.class.Kind, Key: j.key}, Seq: j.seq, At: j.at,
+			Tally: j.Tally(), LastEnd: j.last.ended(), Running: j.running(),
 		}
 		if x := j.more; x != nil {
 			rec.Wake, rec.Delay = x.wake, x.delay
 		}
 		if j.last != nil {
-			last := *j.last
+			last := j.last.Attempt
 			rec.Last = &last
 		}
 		l.load(r, JobAdded{rec})

@@ -18,7 +18,8 @@ type Store interface {
 	// Done, and the Done ones that are Open or Held), then each live build's references, those to settled jobs
 	// with how they Ended. Payloads (Args, Result) are left out. A record that cannot be read goes to
 	// Head.Corrupt and the rest goes on; a live job among them is given, in its place, as a stand-in that has
-	// its ID and Seq alone, so that its dependents still know of it.
+	// its ID and Seq alone, so that its dependents still know of it. A stand-in for a job that is Done also says
+	// how it ended, and has what holds it in memory.
 	Load(ctx context.Context, fn func(job.Change) error) (Head, error)
 
 	// Commit stores the batch whole and for good, or not at all. Numbers are consecutive; a number that is
@@ -55,7 +56,7 @@ type Head struct {
 type Corrupt struct {
 	Table string
 	Key   string
-	// Job is its id, if the record is a live job's and the id could be read.
+	// Job is its id, if the record is that of a job that is not Done: it can only be ended.
 	Job job.ID
 	Seq int64
 	Err error

@@ -15,6 +15,10 @@ import (
 // DefaultGrace is the time between SIGTERM and SIGKILL for an Executor that sets none.
 const DefaultGrace = 5 * time.Second
 
+// killPatience is how long processes may take to die of SIGKILL. Only ones in the kernel's uninterruptible
+// sleep, or of another user, take longer.
+const killPatience = 10 * time.Second
+
 // drainPatience is how long output may go on after the whole tree is gone. Then only a process that got
 // hold of a pipe without descending from the command, as a daemon may, can still have it open.
 const drainPatience = 2 * time.Second

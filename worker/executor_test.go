@@ -92,7 +92,7 @@ func TestLongScriptLeavesNoFile(t *testing.T) {
 func TestCommandSeesItsEnvironmentOnly(t *testing.T) {
 	t.Setenv("HEADRACE_TEST_OUTER", "outer")
 	// A descriptor as a careless caller of this program leaves one open.
-	if fd, err := unix.Dup(0); err != nil {
+	if fd, err := unix.FcntlInt(0, unix.F_DUPFD, 50); err != nil {
 		t.Fatal(err)
 	} else {
 		defer unix.Close(fd)

@@ -46,26 +46,29 @@ func readProcess(pid int) (p process, ok bool) {
 	}, true
 }
 
-// carries reports whether the process was started with the entry in its environment.
-func (p process) carries(entry string) bool {
+// carries reports whether the process was started with the entry in its environment. It is unsure of one whose
+// environment is empty: so it looks, for a moment, in the middle of an exec.
+func (p process) carries(entry string) (yes, unsure bool) {
+	const kthreadd = 2 // The parent of the kernel's threads, which have no environment.
 	b, err := os.ReadFile("/proc/" + strconv.Itoa(p.pid) + "/environ")
-	return err == nil && bytes.Contains(b, []byte(entry))
+	if err != nil || p.pid == kthreadd || p.parent == kthreadd {
+		return false, false
+	}
+	return bytes.Contains(b, []byte(entry)), len(b) == 0
 }
 
-// processes lists what /proc shows. It is no snapshot: callers look again until nothing is left.
-func processes() []process {
+// pids lists the processes that /proc shows. It is no snapshot: callers look again until nothing is left.
+func pids() []int {
 	d, err := os.Open("/proc")
 	if err != nil {
 		return nil
 	}
 	defer d.Close()                // Only read from.
 	names, _ := d.Readdirnames(-1) // What was read before an error is used.
-	var out []process
+	var out []int
 	for _, n := range names {
 		if pid, err := strconv.Atoi(n); err == nil {
-			if p, ok := readProcess(pid); ok {
-				out = append(out, p)
-			}
+			out = append(out, pid)
 		}
 	}
 	return out
@@ -74,8 +77,10 @@ func processes() []process {
 // descendants lists the processes below pid, parents first.
 func descendants(pid int) []process {
 	children := map[int][]process{}
-	for _, p := range processes() {
-		children[p.parent] = append(children[p.parent], p)
+	for _, n := range pids() {
+		if p, ok := readProcess(n); ok {
+			children[p.parent] = append(children[p.parent], p)
+		}
 	}
 	out := children[pid]
 	for i := 0; i < len(out); i++ {

@@ -12,13 +12,18 @@ import (
 	"github.com/headrace/headrace/queue"
 )
 
-// Source is where a Runtime gets its work: a queue.Queue in this program, or a client of a server. Its methods
-// are queue.Queue's.
+// Source is where a Runtime gets its work: a queue.Queue in this program, or a client of a server. What is said here
+// of a method is what the Runtime relies on; queue.Queue says the rest.
 type Source interface {
+	// Register makes the worker known; job.ErrWorkerLive if another process works under its name.
 	Register(ctx context.Context, w job.Worker, running ...job.Lease) error
+	// Lease waits until there is work, and gives up to want attempts.
 	Lease(ctx context.Context, name string, session job.ID, want int, load float64) ([]queue.Assignment, error)
+	// Heartbeat renews leases, with an error for each that is lost; its own error says that it cannot be reached.
 	Heartbeat(ctx context.Context, beats ...queue.Beat) ([]error, error)
+	// Finish ends an attempt; job.ErrLeaseLost if it no longer counted. It may be repeated.
 	Finish(ctx context.Context, f job.Report) error
+	// SignOff says that the session is over.
 	SignOff(ctx context.Context, name string, session job.ID) error
 }
 

@@ -26,9 +26,6 @@ import (
 const (
 	superviseArg = "_supervise"
 	controlFD    = 3
-	// killPatience is how long processes may take to die of SIGKILL. Only ones in the kernel's
-	// uninterruptible sleep, or of another user, take longer.
-	killPatience = 10 * time.Second
 )
 
 // Supervise must be the first call in main, and in TestMain, of a program that executes commands. In a process that
@@ -173,11 +170,18 @@ func errnoOf(err error) int {
 
 // watch returns when the tree is to be killed or gone, and reports whether the executor is dead.
 func (s *supervisor) watch() (orphaned bool) {
+	repeated := false
 	for {
 		alive := s.reap()
 		// After a term all may use the grace to clean up; else the end of the command ends the attempt.
 		if !alive || s.exited && !s.termed {
 			return false
+		}
+		// A shell with a trap loses a signal that comes between its fork and exec: the child has it
+		// noted, and forgets. So what outlives the command is asked a second time.
+		if s.exited && !repeated {
+			repeated = true
+			askToEnd()
 		}
 		select {
 		case <-s.child:
@@ -187,11 +191,16 @@ func (s *supervisor) watch() (orphaned bool) {
 			if !ok || order == frameKill {
 				return !ok
 			}
-			tree := descendants(os.Getpid())
-			signalTree(tree, unix.SIGTERM)
-			signalTree(tree, unix.SIGCONT) // A stopped process could not act on it.
+			askToEnd()
 		}
 	}
+}
+
+// askToEnd sends SIGTERM to the whole tree.
+func askToEnd() {
+	tree := descendants(os.Getpid())
+	signalTree(tree, unix.SIGTERM)
+	signalTree(tree, unix.SIGCONT) // A stopped process could not act on it.
 }
 
 // reap buries the dead and reports whether there is a child left, dead or alive.

@@ -146,28 +146,37 @@ func (t *tree) close() {
 	// The command itself died with the supervisor; its children are found by group and mark.
 	g := cgroup{t.spec.cgroup}
 	g.kill()
-	// Twice nothing: what was born during one look, of a parent dead by the time of its turn, shows in the next.
-	until := time.Now().Add(time.Second)
-	for clean := 0; clean < 2 && time.Now().Before(until); clean++ {
-		if t.killMarked() {
-			clean = -1
-		}
-	}
+	t.killMarked(2 * time.Second)
 	g.removeSoon(time.Second)
 	if t.spec.script != "" {
 		_ = os.Remove(t.spec.script)
 	}
 }
 
-// killMarked kills what carries the attempt's mark, and reports whether anything did.
-func (t *tree) killMarked() (found bool) {
-	for _, p := range processes() {
-		if !p.dead() && p.carries(t.mark) {
-			p.signal(unix.SIGKILL)
-			found = true
+// killMarked kills what carries the attempt's mark, until two looks in a row find nothing and the same processes
+// on the machine: for what forks and dies between being listed and being looked at shows only by its
+// child in the next list. On a busy machine it stops looking after patience.
+func (t *tree) killMarked(patience time.Duration) {
+	var before []int
+	for until := time.Now().Add(patience); time.Now().Before(until); {
+		found := false
+		all := pids()
+		for _, pid := range all {
+			p, ok := readProcess(pid)
+			if !ok || p.dead() {
+				continue
+			}
+			yes, unsure := p.carries(t.mark)
+			if yes {
+				p.signal(unix.SIGKILL)
+			}
+			found = found || yes || unsure
 		}
+		if !found && slices.Equal(before, all) {
+			return
+		}
+		before = all
 	}
-	return found
 }
 
 // signalName names a signal, as in "SIGKILL".

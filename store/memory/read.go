@@ -38,11 +38,16 @@ func (s *Store) Load(ctx context.Context, fn func(job.Change) error) (queue.Head
 		}
 	}
 	for _, r := range snap.jobs {
+		if err := ctx.Err(); err != nil {
+			return queue.Head{}, fmt.Errorf("load: %w", err)
+		}
 		rec, err := r.record()
 		if err != nil {
-			snap.head.Corrupt = append(snap.head.Corrupt,
-				queue.Corrupt{Table: "job", Key: r.id.String(), Job: r.id, Seq: r.seq, Err: err})
-			rec = &job.Record{Spec: job.Spec{ID: r.id}, Seq: r.seq}
+			v := queue.Corrupt{Table: "job", Key: r.id.String(), Job: r.id, Seq: r.seq, Err: err}
+			if rec = r.standIn(); rec.End != nil {
+				v.Job = job.ID{}
+			}
+			snap.head.Corrupt = append(snap.head.Corrupt, v)
 		}
 		if rec.LastEnd != nil {
 			rec.LastEnd.Result = nil
@@ -136,6 +141,16 @@ func compareSlices(a, b slice) int {
 	return cmp.Or(cmp.Compare(a.number, b.number), cmp.Compare(a.channel, b.channel), cmp.Compare(a.group, b.group))
 }
 
+// standIn gives what the engine needs of a live job whose spec cannot be read.
+func (r *row) standIn() *job.Record {
+	rec := &job.Record{Spec: job.Spec{ID: r.id}, Seq: r.seq}
+	if r.end != nil {
+		rec.End, rec.Held, rec.Open = clone(r.end), r.held, r.open
+		r.attempts(rec)
+	}
+	return rec
+}
+
 // record gives a job without its Args. What it gives is the caller's.
 func (r *row) record() (*job.Record, error) {
 	spec, err := codec.DecodeSpec(r.spec)
@@ -146,6 +161,12 @@ func (r *row) record() (*job.Record, error) {
 		Spec: spec, Seq: r.seq, At: r.at, Own: clone(r.own), Tally: r.tally, Wake: r.wake, Delay: time.Duration(r.delay),
 		Running: r.state == running, End: clone(r.end), Held: r.held, Open: r.open,
 	}
+	r.attempts(rec)
+	return rec, nil
+}
+
+// attempts fills in the newest attempt.
+func (r *row) attempts(rec *job.Record) {
 	switch n := len(r.ended); {
 	case r.run != nil:
 		rec.Last = copyAttempt(r.run)
@@ -153,7 +174,6 @@ func (r *row) record() (*job.Record, error) {
 		e := copyAttemptEnd(&r.ended[n-1])
 		rec.LastEnd, rec.Last = &e, copyAttempt(&e.Attempt)
 	}
-	return rec, nil
 }
 
 // Lookup implements queue.Store.

@@ -5,8 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
-	"strconv"
-	"strings"
+	"slices"
 	"time"
 
 	"zombiezen.com/go/sqlite"
@@ -65,19 +64,16 @@ func (c *conn) checkEngine() error {
 	if err != nil {
 		return err
 	}
+	return checkVersion(version)
+}
+
+func checkVersion(version string) error {
 	var have [3]int
-	for i, s := range strings.SplitN(version, ".", 3) {
-		if have[i], err = strconv.Atoi(s); err != nil {
-			return fmt.Errorf("sqlite version %q: %v", version, err)
-		}
+	if _, err := fmt.Sscanf(version, "%d.%d.%d", &have[0], &have[1], &have[2]); err != nil {
+		return fmt.Errorf("sqlite version %q: %v", version, err)
 	}
-	for i := range have {
-		if have[i] != oldestEngine[i] {
-			if have[i] > oldestEngine[i] {
-				return nil
-			}
-			return fmt.Errorf("sqlite %s loses data: build headrace with the versions that its go.mod names", version)
-		}
+	if slices.Compare(have[:], oldestEngine[:]) < 0 {
+		return fmt.Errorf("sqlite %s loses data: build headrace with the versions that its go.mod names", version)
 	}
 	return nil
 }
@@ -121,6 +117,19 @@ func (c *conn) begin(q query) error {
 	}
 	c.begun = true
 	return nil
+}
+
+// reading lets f see one moment of the store.
+func (c *conn) reading(f func(*conn) error) (err error) {
+	if err := c.begin(qBeginRead); err != nil {
+		return err
+	}
+	defer func() {
+		if end := c.end(false); err == nil {
+			err = end
+		}
+	}()
+	return f(c)
 }
 
 // end commits or rolls back, and always leaves the connection outside a transaction unless SQLite cannot.

@@ -3,7 +3,6 @@ package sqlite
 import (
 	"context"
 	"errors"
-	"fmt"
 	"time"
 
 	"github.com/headrace/headrace/job"
@@ -140,7 +139,7 @@ func (l *loading) builds(found func(*job.BuildRecord)) error {
 	return each(l.c.query(qLiveBuilds), func(q *stmt) error {
 		b, err := readBuild(q)
 		if err != nil {
-			l.corrupt("build", fmt.Sprint(b.Seq), err)
+			l.corrupt("build", b.Build.ID.String(), err)
 			return nil
 		}
 		found(&b)
@@ -152,74 +151,92 @@ func (l *loading) jobs() error {
 	return each(l.c.query(qLiveJobs), func(q *stmt) error {
 		r, err := readRecord(q)
 		if err != nil {
-			l.head.Corrupt = append(l.head.Corrupt,
-				queue.Corrupt{Table: "job", Key: r.Spec.ID.String(), Job: r.Spec.ID, Seq: r.Seq, Err: err})
-			r = &job.Record{Spec: job.Spec{ID: r.Spec.ID}, Seq: r.Seq}
+			v := queue.Corrupt{Table: "job", Key: r.Spec.ID.String(), Job: r.Spec.ID, Seq: r.Seq, Err: err}
+			r = standIn(r)
+			if r.End != nil {
+				v.Job = job.ID{}
+			}
+			l.head.Corrupt = append(l.head.Corrupt, v)
 		}
 		return l.fn(job.JobAdded{Record: *r})
 	})
 }
 
-// readRecord reads recordColumns. With an error the record still says what its columns said.
+// standIn gives what the engine needs of a live job whose record cannot be read. One that is Done has nothing left
+// to do but to tell its dependents and to be let go of; without a readable attempt nobody could let go of it.
+func standIn(r *job.Record) *job.Record {
+	v := &job.Record{Seq: r.Seq, Spec: job.Spec{ID: r.Spec.ID}}
+	if r.End != nil {
+		v.End, v.Open, v.Last, v.LastEnd = r.End, r.Open, r.Last, r.LastEnd
+		v.Held = r.Held && r.Last != nil
+	}
+	return v
+}
+
+// readRecord reads recordColumns. With an error the record still says what could be read.
 func readRecord(q *stmt) (*job.Record, error) {
 	r := &job.Record{Seq: q.readInt()}
 	id := q.readBytes()
 	r.At = job.Time(q.readInt())
 	channel, kind, name, key := q.readString(), q.readString(), q.readString(), q.readString()
-	spec, err := codec.DecodeSpec(q.readBytes())
-	r.Spec = spec
+	var err error
+	if spec := decoded(q.readBytes(), codec.DecodeSpec, &err); spec != nil {
+		r.Spec = *spec
+	}
 	copy(r.Spec.ID[:], id)
 	r.Spec.Channel, r.Spec.Kind, r.Spec.Name, r.Spec.Key = channel, kind, name, key
-	if err != nil {
-		return r, err
-	}
 	r.Running = q.readInt() == running
 	r.Wake, r.Delay = job.Time(q.readInt()), time.Duration(q.readInt())
-	attempt := q.readBytes()
+	r.Last = decoded(q.readBytes(), codec.DecodeAttempt, &err)
 	r.Held, r.Open = q.readBool(), q.readBool()
-	tally, own, end, last, earlier := q.readBytes(), q.readBytes(), q.readBytes(), q.readBytes(), q.readBytes()
+	if tally := decoded(q.readBytes(), codec.DecodeTally, &err); tally != nil {
+		r.Tally = *tally
+	}
+	r.Own = decoded(q.readBytes(), codec.DecodeOwn, &err)
+	r.End = decoded(q.readBytes(), codec.DecodeEnd, &err)
+	last, earlier := q.readBytes(), q.readBytes()
 	if last == nil {
 		last = earlier
 	}
-	if attempt != nil {
-		last = nil
+	if outcome := job.Outcome(q.readInt()); outcome != 0 && r.End == nil {
+		r.End = &job.End{Outcome: outcome}
 	}
-	r.Last, err = optional(attempt, codec.DecodeAttempt, err)
-	r.Own, err = optional(own, codec.DecodeOwn, err)
-	r.End, err = optional(end, codec.DecodeEnd, err)
-	r.LastEnd, err = optional(last, codec.DecodeAttemptEnd, err)
-	if t, e := optional(tally, codec.DecodeTally, err); t != nil {
-		r.Tally = *t
-	} else {
-		err = e
+	if r.Running {
+		return r, err
 	}
-	if r.LastEnd != nil {
+	if r.LastEnd = decoded(last, codec.DecodeAttemptEnd, &err); r.LastEnd != nil {
 		a := r.LastEnd.Attempt
 		r.Last = &a
 	}
 	return r, err
 }
 
-// optional decodes a column that may be null. An error from before stays.
-func optional[T any](b []byte, decode func([]byte) (T, error), before error) (*T, error) {
-	if b == nil || before != nil {
-		return nil, before
+// decoded gives nil for a column that is null, and for one that cannot be read, of which the first goes to first.
+func decoded[T any](b []byte, decode func([]byte) (T, error), first *error) *T {
+	if b == nil {
+		return nil
 	}
 	v, err := decode(b)
 	if err != nil {
-		return nil, err
+		if *first == nil {
+			*first = err
+		}
+		return nil
 	}
-	return &v, nil
+	return &v
 }
 
 // readBuild reads buildColumns. With an error the record still says what its columns said.
 func readBuild(q *stmt) (job.BuildRecord, error) {
-	b := job.BuildRecord{Seq: q.readInt(), At: job.Time(q.readInt())}
+	b := job.BuildRecord{Seq: q.readInt()}
+	id := q.readBytes()
+	b.At = job.Time(q.readInt())
 	priority := int32(q.readInt())
 	b.Active, b.Staged = q.readBool(), q.readBool()
 	b.Outcome, b.Ended = job.Outcome(q.readInt()), job.Time(q.readInt())
 	v, err := codec.DecodeBuild(q.readBytes())
 	b.Build = v
+	copy(b.Build.ID[:], id)
 	b.Build.Priority = priority
 	return b, err
 }

@@ -23,40 +23,63 @@ func (r *Reader) Committed(ctx context.Context, number uint64) (bool, error) {
 	return number <= h.number, nil
 }
 
-// Lookup implements queue.Store.
+// Lookup implements queue.Store. It reads with the connection that writes, if that is free: its pages are still in
+// memory, where any other connection drops its own at each commit.
+func (s *Store) Lookup(ctx context.Context, q *queue.Query) (*queue.Found, error) {
+	if !s.mu.TryLock() {
+		return s.Reader.Lookup(ctx, q)
+	}
+	defer s.mu.Unlock()
+	err := s.err
+	if err == nil {
+		err = ctx.Err()
+	}
+	f := nothing()
+	if err == nil && !q.Empty() {
+		err = s.w.reading(func(c *conn) error { return lookup(c, q, f) })
+	}
+	if err != nil {
+		return nil, s.fail("look up", err)
+	}
+	return f, nil
+}
+
+// Lookup reads as queue.Store does.
 func (r *Reader) Lookup(ctx context.Context, q *queue.Query) (*queue.Found, error) {
-	f := &queue.Found{
+	f := nothing()
+	if err := r.with(ctx, func(c *conn) error { return lookup(c, q, f) }); err != nil {
+		return nil, r.fail("look up", err)
+	}
+	return f, nil
+}
+
+func nothing() *queue.Found {
+	return &queue.Found{
 		Facts: job.Facts{
 			Jobs: map[job.ID]*job.Record{}, Kept: map[job.Identity]job.ID{}, Cached: map[job.Identity]*job.FailureCached{},
 			Took: map[job.Series]time.Duration{}, Builds: map[job.ID]*job.BuildRecord{},
 		},
 		Answers: map[job.ID][]byte{},
 	}
-	if q.Empty() {
-		return f, nil
+}
+
+func lookup(c *conn, q *queue.Query, f *queue.Found) error {
+	for _, id := range q.Jobs {
+		if err := lookupJob(c, id, f); err != nil {
+			return err
+		}
 	}
-	err := r.with(ctx, func(c *conn) error {
-		for _, id := range q.Jobs {
-			if err := lookupJob(c, id, f); err != nil {
-				return err
-			}
+	for _, id := range q.Builds {
+		if err := lookupBuild(c, id, f); err != nil {
+			return err
 		}
-		for _, id := range q.Builds {
-			if err := lookupBuild(c, id, f); err != nil {
-				return err
-			}
-		}
-		for _, id := range q.Requests {
-			if err := lookupAnswer(c, id, f); err != nil {
-				return err
-			}
-		}
-		return lookupNamed(c, q, f)
-	})
-	if err != nil {
-		return nil, r.fail("look up", err)
 	}
-	return f, nil
+	for _, id := range q.Requests {
+		if err := lookupAnswer(c, id, f); err != nil {
+			return err
+		}
+	}
+	return lookupNamed(c, q, f)
 }
 
 func lookupJob(c *conn, id job.ID, f *queue.Found) error {

@@ -89,12 +89,13 @@ const (
 // its job is looked for by itself, since few jobs have one.
 const recordColumns = `j.seq, j.id, j.at, j.channel, j.kind, j.name, j.key, j.spec,
 	l.state, l.wake, l.delay, l.attempt, l.held, l.open, coalesce(l.tally, e.tally), coalesce(l.own, e.own),
-	e.body, e.attempt, (SELECT body FROM attempt WHERE seq = j.seq ORDER BY number DESC LIMIT 1)`
+	e.body, e.attempt, (SELECT body FROM attempt WHERE seq = j.seq ORDER BY number DESC LIMIT 1),
+	e.outcome`
 
 // endedAttemptColumn is where recordColumns has e.attempt.
 const endedAttemptColumn = 17
 
-const buildColumns = `b.seq, b.at, b.priority, b.active, b.staged, b.outcome, b.ended, b.body`
+const buildColumns = `b.seq, b.id, b.at, b.priority, b.active, b.staged, b.outcome, b.ended, b.body`
 
 const refColumns = `r.job, r.awaited, r.optional, r.priority, r.timeout, r.silence,
 	CASE WHEN j.seq IS NULL THEN r.ended ELSE coalesce(e.outcome, 0) END

@@ -102,9 +102,12 @@ func (r *Reader) release() error {
 }
 
 // with lends f a connection that sees one moment of the store. It is for reads that end by themselves.
-func (r *Reader) with(ctx context.Context, f func(*conn) error) (err error) {
+func (r *Reader) with(ctx context.Context, f func(*conn) error) error {
 	if !r.open {
 		return errClosed
+	}
+	if err := ctx.Err(); err != nil {
+		return err
 	}
 	var c *conn
 	select {
@@ -113,15 +116,7 @@ func (r *Reader) with(ctx context.Context, f func(*conn) error) (err error) {
 		return ctx.Err()
 	}
 	defer func() { r.idle <- c }()
-	if err := c.begin(qBeginRead); err != nil {
-		return err
-	}
-	defer func() {
-		if end := c.end(false); err == nil {
-			err = end
-		}
-	}()
-	return f(c)
+	return c.reading(f)
 }
 
 // long is with for reads that may take long: they stop when ctx does.

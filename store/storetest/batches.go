@@ -10,13 +10,15 @@ import (
 
 // A batch with an impossible change leaves nothing, wherever the change stands.
 func testImpossible(t *testing.T, p *place) {
-	// 1 and 2 wait, 3 runs, 4 has ended, 5 is held; 6 is not there.
+	// 1 and 2 wait, 2 not for the first time, 3 runs, 4 has ended, 5 is held; 6 is not there.
 	p.commit(t, added(1), added(2, 1), added(3), added(4), added(5), started(3, 1), started(5, 1),
 		job.BuildAdded{BuildRecord: buildRecord(7)}, job.BuildReferred{Build: buildID(7), Refs: []job.Ref{{Job: jobID(1)}}})
 	p.commit(t, ran(4, job.Succeeded)...)
 	held := finished(5, job.Cancelled)
 	held.Held = true
 	p.commit(t, held)
+	lost, late := attemptEnd(1, job.Aborted, ""), attemptEnd(1, job.Succeeded, "late")
+	p.commit(t, started(2, 1), job.JobRetried{Job: jobID(2), Seq: 2, Attempt: lost, Tally: job.Tally{Attempts: 1}})
 	n := everything(8, 8)
 	before := ask(t, t.Context(), p.Store, n)
 	possible := []job.Change{
@@ -25,6 +27,7 @@ func testImpossible(t *testing.T, p *place) {
 		started(1, 1), finished(1, job.Succeeded), job.JobDeleted{Job: jobID(4)}, job.JobKept{Job: jobID(2), Seq: 2},
 		job.ChannelPut{Channel: job.DefaultChannel("c")}, job.UsagePut{Group: "g", Slice: int64(start) / 1_800_000_000}, cleared(1),
 		job.ClassMarked{Since: 1}, job.FailureCached{Message: "m"}, job.DurationLearned{Took: 5}, job.BuildEnded{Build: buildID(7), Outcome: 1},
+		job.JobEnded{Job: jobID(2), Seq: 2, End: job.End{Outcome: job.Succeeded}, Attempt: &late},
 	}
 	for _, c := range []job.Change{
 		added(1), job.JobAdded{Record: job.Record{Seq: 1, Spec: job.Spec{ID: jobID(99)}}},
@@ -45,6 +48,13 @@ func testImpossible(t *testing.T, p *place) {
 				t.Fatalf("%+v: no error", c)
 			}
 		}
+	}
+	// What a refused batch added is not there for the next.
+	b := &queue.Batch{Number: p.number + 1, At: p.at + 1, Changes: []job.Change{
+		job.BuildReferred{Build: buildID(7), Refs: []job.Ref{{Job: jobID(8)}}},
+	}}
+	if err := p.Store.Commit(t.Context(), b); err == nil {
+		t.Fatal("a job of a refused batch is referred to: no error")
 	}
 	same(t, "after the impossible", before, ask(t, t.Context(), p.Store, n))
 	p.reopen(t)
@@ -82,30 +92,48 @@ func testLargeBatch(t *testing.T, p *place) {
 	}
 }
 
-// A record that cannot be read is set aside, and the rest goes on.
+// A record that cannot be read is set aside, with a stand-in for it while it is live, and the rest goes on.
 func testDamage(t *testing.T, p *place) {
-	p.commit(t, added(1), added(2), added(3), added(4, 2), started(2, 1))
+	p.commit(t, added(1), added(2), added(3), added(4, 2), started(2, 1), added(5), started(5, 1))
 	p.commit(t, ran(4, job.Succeeded)...)
-	p.Damage(t, jobID(2))
-	p.reopen(t)
-	p.Damage(t, jobID(4))
-	p.reopen(t)
-	head, changes := load(t, p.Store)
-	standIn := job.Record{Spec: job.Spec{ID: jobID(2)}, Seq: 2}
-	same(t, "loaded", []job.Change{loaded(record(1)), loaded(standIn), loaded(record(3))}, changes)
-	if len(head.Corrupt) != 1 || head.Corrupt[0].Job != jobID(2) || head.Corrupt[0].Seq != 2 || head.Corrupt[0].Err == nil {
-		t.Errorf("corrupt = %+v, want job 2", head.Corrupt)
+	held := finished(5, job.Cancelled)
+	held.Held = true
+	p.commit(t, held)
+	for _, n := range []int64{2, 4, 5} {
+		p.Damage(t, jobID(n))
+		p.reopen(t)
 	}
+	head, changes := load(t, p.Store)
+	e := *held.Attempt
+	e.Result = nil
+	ended := job.Record{
+		Spec: job.Spec{ID: jobID(5)}, Seq: 5, End: &held.End, Held: true, Open: true, Last: &e.Attempt, LastEnd: &e,
+	}
+	same(t, "loaded", []job.Change{
+		loaded(record(1)), job.JobAdded{Record: job.Record{Spec: job.Spec{ID: jobID(2)}, Seq: 2}}, loaded(record(3)),
+		job.JobAdded{Record: ended},
+	}, changes)
+	for i := range head.Corrupt {
+		if head.Corrupt[i].Err == nil {
+			t.Errorf("%+v has no error", head.Corrupt[i])
+		}
+		head.Corrupt[i].Err = nil
+	}
+	same(t, "corrupt", []queue.Corrupt{
+		{Table: "job", Key: jobID(2).String(), Job: jobID(2), Seq: 2}, {Table: "job", Key: jobID(5).String(), Seq: 5},
+	}, head.Corrupt)
 	same(t, "found", map[job.ID]*job.Record(nil), lookup(t, p.Store, &queue.Query{Jobs: []job.ID{jobID(4)}}).Jobs)
 	if list := jobs(t, p.Store, queue.JobFilter{}); len(list) != 2 {
 		t.Errorf("%d jobs listed, want the 2 that can be read", len(list))
 	}
-	// It can be ended and deleted all the same.
-	p.commit(t, finished(2, job.Aborted), settled(2))
-	p.commit(t, job.JobDeleted{Job: jobID(2)}, job.JobDeleted{Job: jobID(4)})
+	// They can be ended and deleted all the same.
+	end := finished(2, job.Aborted)
+	end.Attempt, end.Open = nil, false
+	p.commit(t, end, settled(5), job.JobFreed{Job: jobID(5), Seq: 5})
+	p.commit(t, job.JobDeleted{Job: jobID(2)}, job.JobDeleted{Job: jobID(4)}, job.JobDeleted{Job: jobID(5)})
 	p.reopen(t)
 	head, changes = load(t, p.Store)
-	same(t, "head", queue.Head{Number: p.number, Seq: 4}, head)
+	same(t, "head", queue.Head{Number: p.number, Seq: 5}, head)
 	same(t, "loaded", []job.Change{loaded(record(1)), loaded(record(3))}, changes)
 }
 

@@ -164,6 +164,26 @@ func testLateFinish(t *testing.T, p *place) {
 	same(t, "last end", &late, found.LastEnd)
 }
 
+// Of several ended attempts the newest is the last; and what an attempt handed in is not the job's result, for
+// which the progress stands.
+func testResults(t *testing.T, p *place) {
+	first, second, third := attemptEnd(1, job.Aborted, "one"), attemptEnd(2, job.Aborted, ""), attemptEnd(3, job.Failed, "three")
+	p.commit(t, added(1), started(1, 1), job.JobRetried{Job: jobID(1), Seq: 1, Attempt: first})
+	p.commit(t, started(1, 2), job.JobProgress{Job: jobID(1), Seq: 1, Result: []byte("progress")},
+		job.JobRetried{Job: jobID(1), Seq: 1, Attempt: second})
+	p.reopen(t)
+	_, changes := load(t, p.Store)
+	same(t, "last end", &second, changes[0].(job.JobAdded).LastEnd)
+	p.commit(t, started(1, 3), job.JobProgress{Job: jobID(1), Seq: 1})
+	same(t, "result", "progress", string(payload(t, p.Store, jobID(1)).Result))
+	p.commit(t, job.JobEnded{Job: jobID(1), Seq: 1, End: job.End{Outcome: job.Failed}, Attempt: &third})
+	p.reopen(t)
+	same(t, "result", "progress", string(payload(t, p.Store, jobID(1)).Result))
+	same(t, "attempts", []job.AttemptEnd{first, second, third}, attempts(t, p.Store, jobID(1)))
+	found := lookup(t, p.Store, &queue.Query{Jobs: []job.ID{jobID(1)}})
+	same(t, "last end", &third, found.Jobs[jobID(1)].LastEnd)
+}
+
 func testNothingShared(t *testing.T, p *place) {
 	r := record(1, 2)
 	a := started(1, 1)

@@ -61,6 +61,16 @@ func testNumbers(t *testing.T, p *place) {
 	}
 }
 
+// The greatest seq that was ever given counts, not the last, and not only that of what is still there.
+func testGreatestSeq(t *testing.T, p *place) {
+	p.commit(t, added(5), added(3), job.BuildAdded{BuildRecord: buildRecord(7)}, job.BuildAdded{BuildRecord: buildRecord(6)})
+	p.commit(t, added(4), job.BuildDeleted{Build: buildID(7)})
+	p.reopen(t)
+	if head, _ := load(t, p.Store); head.Seq != 7 {
+		t.Errorf("seq %d, want 7", head.Seq)
+	}
+}
+
 func testClosed(t *testing.T, p *place) {
 	ctx := t.Context()
 	p.commit(t, added(1))
@@ -79,7 +89,7 @@ func testClosed(t *testing.T, p *place) {
 	}
 }
 
-// A context that has ended stops a commit before it begins, and nothing later.
+// A context that has ended stops a commit before it begins, and a long read at once.
 func testContext(t *testing.T, p *place) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
@@ -89,5 +99,19 @@ func testContext(t *testing.T, p *place) {
 	if _, err := p.Store.Jobs(ctx, queue.JobFilter{}); !errors.Is(err, context.Canceled) {
 		t.Errorf("Jobs: %v, want context.Canceled", err)
 	}
-	p.commit(t)
+	p.commit(t, added(1), added(2), added(3), added(4))
+	ctx, cancel = context.WithCancel(t.Context())
+	n := 0
+	_, err := p.Store.Load(ctx, func(job.Change) error {
+		n++
+		cancel()
+		return nil
+	})
+	if !errors.Is(err, context.Canceled) || n > 1 {
+		t.Errorf("Load whose context ends at the first record: %v after %d records, want context.Canceled after 1", err, n)
+	}
+	refusal := errors.New("no")
+	if _, err := p.Store.Load(t.Context(), func(job.Change) error { return refusal }); !errors.Is(err, refusal) {
+		t.Errorf("Load whose function refuses: %v, want its error", err)
+	}
 }

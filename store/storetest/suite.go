@@ -33,10 +33,12 @@ func Run(t *testing.T, open func(t testing.TB) Reopener) {
 	}{
 		{"Empty", testEmpty},
 		{"Numbers", testNumbers},
+		{"GreatestSeq", testGreatestSeq},
 		{"Closed", testClosed},
 		{"LifeOfJob", testLife},
 		{"CancelledWhileRunning", testHeld},
 		{"LateFinish", testLateFinish},
+		{"Results", testResults},
 		{"NothingIsShared", testNothingShared},
 		{"Builds", testBuilds},
 		{"BuildErased", testErased},
