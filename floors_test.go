@@ -37,6 +37,7 @@ var floors = map[string]place{
 	"bench":               {floor: 4, door: true},
 	"web":                 {floor: 4, door: true},
 	"internal/sim":        {floor: 4},
+	"internal/progress":   {floor: 4},
 	"cmd/headrace":        {floor: 5},
 	"internal/testreport": {floor: 5},
 	"internal/mutants":    {floor: 5},

@@ -48,7 +48,7 @@ func (t *target) field(f *field) {
 	known := slices.Index(jobFields, f.name)
 	switch {
 	case known < 0:
-		if nearest(f.name, slices.Values(jobFields)) == "run" {
+		if Nearest(f.name, slices.Values(jobFields)) == "run" {
 			t.draft.set |= bit("run") // Else the job would be said to have none.
 		}
 		t.add(f.at, "unknown field %s of a job%s", quote(f.name),

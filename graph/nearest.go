@@ -2,10 +2,10 @@ package graph
 
 import "iter"
 
-// nearest gives the name that a mistyped one most likely meant, or "" if none is near: the least
+// Nearest gives the name that a mistyped one most likely meant, or "" if none is near: the least
 // edit distance (insert, delete, replace, swap neighbours), at most about a third of the letters; of
 // equals the first.
-func nearest(typed string, names iter.Seq[string]) string {
+func Nearest(typed string, names iter.Seq[string]) string {
 	best, found := (len(typed)+1)/3+1, ""
 	if len(typed) > 256 {
 		return ""
@@ -55,7 +55,7 @@ func distance(a, b string, limit int) int {
 
 // suggest gives the end of a message: "; did you mean ...?", or else if no name is near.
 func suggest(typed string, names iter.Seq[string], otherwise string) string {
-	if n := nearest(typed, names); n != "" {
+	if n := Nearest(typed, names); n != "" {
 		return "; did you mean " + quote(n) + "?"
 	}
 	return otherwise

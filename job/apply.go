@@ -368,7 +368,7 @@ func (m *Machine) leaveNeeds(j *Job, end *End) {
 		x.doom.more.tells--
 		x.doom = nil
 	}
-	j.in, j.out = demand{}, offer{}
+	j.out = offer{}
 	if slot := j.slot; slot != 0 && !j.flags.has(heldAttempt) {
 		m.still(j)
 	}
@@ -385,6 +385,7 @@ func (m *Machine) tellDependents(j *Job, end *End) {
 			m.look(e.job)
 		}
 	}
+	j.in = demand{} // nobody asks for it any more
 }
 
 func (m *Machine) applyFreed(j *Job) {
@@ -430,13 +431,16 @@ func (m *Machine) class(c Class) *class {
 
 func (m *Machine) applyWorker(w Worker) {
 	old := m.workers[w.Name]
+	unserved := false
 	for _, k := range m.classes {
-		if old != nil && len(old.Lacks(k.Class)) == 0 {
+		had := old != nil && len(old.Lacks(k.Class)) == 0
+		if had {
 			k.capable--
 		}
 		if len(w.Lacks(k.Class)) == 0 {
 			k.capable++
 		}
+		unserved = unserved || had && k.capable == 0
 	}
 	if old == nil {
 		m.workers[w.Name] = &worker{Worker: w}
@@ -447,6 +451,9 @@ func (m *Machine) applyWorker(w Worker) {
 		heap.Push(&m.pens, pen{w.Until, w.Name})
 	}
 	m.moved = append(m.moved, w.Name)
+	if unserved {
+		m.lookUnserved()
+	}
 }
 
 func (m *Machine) applyWorkerRemoved(name string) {
@@ -492,8 +499,12 @@ func (m *Machine) applyChannel(c Channel) {
 	for _, n := range m.Workers() {
 		m.moved = append(m.moved, n)
 	}
-	for _, j := range m.some(func(j *Job) bool { return j.class.Channel == c.Name && j.waiting() }) {
-		m.touch(j)
+	for _, j := range m.some(func(j *Job) bool { return j.class.Channel == c.Name }) {
+		if j.waiting() {
+			m.touch(j)
+		} else if j.leased() != nil {
+			m.retime(j) // who judges its lease may have changed
+		}
 	}
 	m.lookUnserved()
 }

@@ -135,7 +135,7 @@ func (m *Machine) dump() string {
 		fmt.Fprintf(&out, "worker %+v runs %d\n", w.Worker, len(w.jobs))
 	}
 	fmt.Fprintf(&out, "identities %d lingering %d classes %d gates %d timers %d behind %t\n",
-		len(m.byIdentity.jobs), len(m.lingering), len(m.classes), len(m.gates), len(m.timers), m.Behind())
+		m.byIdentity.len(), len(m.lingering), len(m.classes), len(m.gates), len(m.timers), m.Behind())
 	return out.String()
 }
 

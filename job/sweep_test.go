@@ -84,8 +84,8 @@ func TestQ11AKeyEndsWithItsJob(t *testing.T) {
 		if err != nil || reply[0] != (Submitted{again.ID, Created}) {
 			t.Errorf("%s: %v, %v; want a new job", what, reply, err)
 		}
-		if len(l.m.lingering) != 0 || len(l.m.byIdentity.jobs) != 1 {
-			t.Errorf("%s: %d identities, %d lingering", what, len(l.m.byIdentity.jobs), len(l.m.lingering))
+		if len(l.m.lingering) != 0 || l.m.byIdentity.len() != 1 {
+			t.Errorf("%s: %d identities, %d lingering", what, l.m.byIdentity.len(), len(l.m.lingering))
 		}
 	}
 }

@@ -53,14 +53,14 @@ func (l *lab) restored(now Time) *lab {
 	for _, j := range l.m.Jobs() {
 		rec := Record{
 			Spec: Spec{ID: j.id, Name: j.name, Kind: j.class.Kind, Key: j.key}, Seq: j.seq, At: j.at,
-			Tally: j.Tally(), LastEnd: j.last.ended(), Running: j.running(),
+			Tally: j.Tally(), Running: j.running(),
 		}
 		if x := j.more; x != nil {
 			rec.Wake, rec.Delay = x.wake, x.delay
 		}
 		if j.last != nil {
 			last := j.last.Attempt
-			rec.Last = &last
+			rec.Last, rec.LastEnd = &last, j.last.end
 		}
 		l.load(r, JobAdded{rec})
 		for i := range j.wishes {

@@ -29,6 +29,9 @@ type Config struct {
 	NewID func() job.ID
 	// NewToken makes the secrets of leases; nil: from the system's randomness.
 	NewToken func() job.Token
+	// GiveUp has Run return the error where else it would step down and load the state anew: for a program whose
+	// user waits, and would rather be told.
+	GiveUp bool
 }
 
 // Queue is the engine. Its methods may be called from any goroutine while Run runs; they block until what they ask
@@ -128,7 +131,7 @@ func (q *Queue) own(ctx context.Context) error {
 		if ctx.Err() != nil {
 			return nil
 		}
-		if errors.Is(err, ErrFenced) {
+		if errors.Is(err, ErrFenced) || q.GiveUp {
 			return err
 		}
 		q.Log.Error("the owner steps down; the state is loaded anew", "err", err)

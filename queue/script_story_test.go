@@ -224,7 +224,7 @@ func (w *world) tellBuild(c job.Change) string {
 		return fmt.Sprintf("build %s has priority %d", w.label(c.Build), c.Priority)
 	case job.BuildEnded:
 		line := fmt.Sprintf("build %s ended %s", w.label(c.Build), c.Outcome)
-		if c.Spare {
+		if c.Spare && c.Outcome == job.Cancelled {
 			line += ", what runs is spared"
 		}
 		if c.Erased {

@@ -257,8 +257,8 @@ func (s *Scheduler) updateJob(j *job.Job) {
 		s.entries[j] = e
 	}
 	if !isReady {
-		s.leave(e)
 		s.setHolder(e, true)
+		s.leave(e)
 		return
 	}
 	s.setHolder(e, false)
@@ -319,6 +319,8 @@ func (s *Scheduler) leave(e *entry) {
 		e.in = nil
 	} else {
 		s.pull(e)
+		// It may have been let in at its concurrency key: if it does not start, it is another's turn.
+		s.admit(s.gates[gateKey{c.key.Channel, e.job.Gate().Key}])
 	}
 	s.drop(c)
 }

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"syscall"
 	"time"
@@ -41,9 +42,16 @@ func takeLock(path string) (_ *lock, err error) {
 		}
 	}()
 	// flock belongs to the open file, so it also tells two owners in one process apart.
-	err = syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
-	if errors.Is(err, syscall.EWOULDBLOCK) {
-		return nil, heldBy(f)
+	for until := time.Now().Add(deadPatience); ; {
+		err = syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
+		if !errors.Is(err, syscall.EWOULDBLOCK) {
+			break
+		}
+		held := heldBy(f)
+		if !isDead(held) || time.Now().After(until) {
+			return nil, held
+		}
+		<-time.After(2 * time.Millisecond)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("lock %q: %v", path, err)
@@ -65,13 +73,41 @@ func takeLock(path string) (_ *lock, err error) {
 	return l, nil
 }
 
+// deadPatience is how long a lock may outlive its owner: one that is killed while it starts another program has given
+// that a copy, which lasts until the program begins.
+const deadPatience = 2 * time.Second
+
+// isDead reports whether the owner is known to be gone.
+func isDead(held *queue.HeldError) bool {
+	host, err := os.Hostname()
+	return err == nil && host == held.Host && held.PID > 0 && errors.Is(syscall.Kill(held.PID, 0), syscall.ESRCH)
+}
+
 // heldBy reads who it is; a note that is being written, or is no note, leaves it open.
-func heldBy(f *os.File) error {
+func heldBy(f *os.File) *queue.HeldError {
 	var h holder
-	if err := json.NewDecoder(io.LimitReader(f, maxHolder)).Decode(&h); err != nil {
+	if err := json.NewDecoder(io.NewSectionReader(f, 0, maxHolder)).Decode(&h); err != nil {
 		return &queue.HeldError{}
 	}
 	return &queue.HeldError{Host: h.Host, PID: h.PID, Since: h.Since}
+}
+
+// Holder tells who owned the file at path last, by the note beside it; nil if nobody ever did. Whether that process
+// still lives the note cannot tell: Open can.
+func Holder(path string) (*queue.HeldError, error) {
+	path, err := resolve(path)
+	if err != nil {
+		return nil, err
+	}
+	f, err := os.Open(path + ".lock")
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close() // Only read from.
+	return heldBy(f), nil
 }
 
 func (l *lock) release() error { return l.file.Close() }

@@ -1,0 +1,128 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+
+	"github.com/headrace/headrace/graph"
+	"github.com/headrace/headrace/queue"
+	"github.com/headrace/headrace/worker"
+	"github.com/spf13/cobra"
+)
+
+// version is set by the linker.
+var version = "devel"
+
+// Exit codes; exitHelp documents them.
+const (
+	exitOK          = 0
+	exitFailed      = 1
+	exitUsage       = 2
+	exitMachine     = 3
+	exitInterrupted = 130
+)
+
+const exitHelp = `Exit codes:
+  0    all is well
+  1    a job failed
+  2    wrong usage, or a file that is not as it must be; nothing was run
+  3    the store or the machine failed
+  130  interrupted (Ctrl-C); the next run goes on`
+
+func main() {
+	worker.Supervise()
+	os.Exit(execute(os.Args[1:], os.Stdout, os.Stderr))
+}
+
+// exit is an error that says how the program is to end.
+type exit struct {
+	code int
+	err  error // nil: all has been said
+}
+
+func (e *exit) Error() string {
+	if e.err == nil {
+		return fmt.Sprintf("exit code %d", e.code)
+	}
+	return e.err.Error()
+}
+
+func (e *exit) Unwrap() error { return e.err }
+
+// usage marks an error as the caller's.
+func usage(format string, args ...any) error {
+	return &exit{exitUsage, fmt.Errorf(format, args...)}
+}
+
+// execute runs the program and gives its exit code.
+func execute(args []string, stdout, stderr io.Writer) int {
+	root := newRoot()
+	root.SetArgs(args)
+	root.SetOut(stdout)
+	root.SetErr(stderr)
+	cmd, err := root.ExecuteContextC(context.Background())
+	if err == nil {
+		return exitOK
+	}
+	code := exitMachine
+	var e *exit
+	switch {
+	case errors.As(err, &e):
+		code = e.code
+	case !began(cmd):
+		// Cobra's own: an unknown command or flag, a wrong number of arguments.
+		code = exitUsage
+		err = fmt.Errorf("%w\nsee: %s --help", err, cmd.CommandPath())
+	}
+	if e == nil || e.err != nil {
+		complain(stderr, err)
+	}
+	return code
+}
+
+// complain prints an error: a graph's problems as editors know them, all else after the program's name.
+func complain(stderr io.Writer, err error) {
+	var problems graph.Problems
+	var held *queue.HeldError
+	switch {
+	case errors.As(err, &problems):
+		fmt.Fprintln(stderr, problems)
+	case errors.As(err, &held):
+		fmt.Fprintln(stderr, "headrace:", held)
+	default:
+		fmt.Fprintln(stderr, "headrace:", err)
+	}
+}
+
+// beganKey notes at a command that its arguments were right.
+const beganKey = "began"
+
+func began(cmd *cobra.Command) bool { return cmd.Annotations[beganKey] != "" }
+
+func newRoot() *cobra.Command {
+	root := &cobra.Command{
+		Use:   "headrace",
+		Short: "Run graphs of jobs: durably, once, in the right order",
+		Long: `Headrace runs graphs of jobs: it works out what can run, runs as much of it at once as the machine
+takes, keeps what came of it, and can always say why a job is or is not running.
+
+  headrace run FILE          run a graph here and now
+  headrace why FILE JOB      tell why a job does not run, or how it ended
+  headrace logs FILE JOB     show the output of a job
+  headrace history FILE      show earlier runs
+
+` + exitHelp,
+		Version:       version,
+		SilenceUsage:  true,
+		SilenceErrors: true,
+		PersistentPreRun: func(cmd *cobra.Command, _ []string) {
+			cmd.Annotations = map[string]string{beganKey: "yes"}
+		},
+	}
+	root.SetVersionTemplate("headrace {{.Version}}\n")
+	root.AddCommand(newRun(), newWhy(), newLogs(), newHistory(), newSchema(), newMan())
+	return root
+}

@@ -1,0 +1,110 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"os"
+	"slices"
+	"strings"
+	"syscall"
+
+	"github.com/headrace/headrace/graph"
+	"github.com/headrace/headrace/job"
+	"github.com/headrace/headrace/queue"
+	"github.com/headrace/headrace/store/sqlite"
+)
+
+// openRuns opens what the runs of a file left.
+func (p place) openRuns(ctx context.Context) (*sqlite.Reader, error) {
+	r, err := p.read(ctx)
+	if errors.Is(err, errNoRuns) {
+		if _, err := os.Stat(p.file); err != nil {
+			return nil, usage("graph file %q: no such file, and no runs of it are kept in %s", p.file, p.dir)
+		}
+		return nil, usage("nothing of %s has been run yet (looked in %s); run it: headrace run %s", p.file, p.dir, shellWord(p.file))
+	}
+	return r, err
+}
+
+// find gives the newest job of a name: the one that the last build asked for or, if it did not, the last one made.
+func (p place) find(ctx context.Context, h queue.History, name string) (*job.Record, error) {
+	builds, err := h.Builds(ctx, queue.BuildFilter{Limit: 1})
+	if err != nil {
+		return nil, err
+	}
+	filters := []queue.JobFilter{{Name: name, Limit: 1}}
+	if len(builds) > 0 {
+		filters = append([]queue.JobFilter{{Name: name, Build: builds[0].Build.ID, Limit: 1}}, filters...)
+	}
+	for _, f := range filters {
+		recs, err := h.Jobs(ctx, f)
+		if err != nil {
+			return nil, err
+		}
+		if len(recs) > 0 {
+			return &recs[0], nil
+		}
+	}
+	return nil, p.unknown(ctx, h, name)
+}
+
+// unknown says what is wrong with the name of a job that has not been run.
+func (p place) unknown(ctx context.Context, h queue.History, name string) error {
+	g, err := parseFile(p.file)
+	if err == nil {
+		if slices.ContainsFunc(g.Jobs, func(j graph.Job) bool { return j.Name == name }) {
+			return usage("job %q has not been run yet; run it: headrace run %s %s", name, shellWord(p.file), shellWord(name))
+		}
+		var variants []string
+		for i := range g.Jobs {
+			if g.Jobs[i].Base == name {
+				variants = append(variants, g.Jobs[i].Name)
+			}
+		}
+		if len(variants) > 0 {
+			const most = 10
+			list := strings.Join(variants[:min(len(variants), most)], ", ")
+			if len(variants) > most {
+				list += ", ..."
+			}
+			return usage("job %q has variants; name one of them: %s", name, list)
+		}
+	}
+	names := func(yield func(string) bool) {
+		if g != nil {
+			for i := range g.Jobs {
+				if !yield(g.Jobs[i].Name) {
+					return
+				}
+			}
+		}
+		recs, _ := h.Jobs(ctx, queue.JobFilter{Limit: page}) // For a hint only.
+		for i := range recs {
+			if !yield(recs[i].Spec.Name) {
+				return
+			}
+		}
+	}
+	hint := ""
+	if near := graph.Nearest(name, iter.Seq[string](names)); near != "" {
+		hint = fmt.Sprintf("; did you mean %q?", near)
+	}
+	return usage("no job %q in %s%s", name, p.file, hint)
+}
+
+// holder tells which process runs the file now; nil: none does. It goes by the note that the owner of the store leaves.
+func (p place) holder() *queue.HeldError {
+	h, err := sqlite.Holder(p.database())
+	if err != nil || h == nil || h.PID <= 0 {
+		return nil
+	}
+	if host, err := os.Hostname(); err == nil && host != h.Host {
+		return h // Who knows: better wait than say what is not so.
+	}
+	if err := syscall.Kill(h.PID, 0); errors.Is(err, syscall.ESRCH) {
+		return nil
+	}
+	return h
+}

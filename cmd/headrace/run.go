@@ -1,0 +1,204 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"runtime"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/headrace/headrace/internal/progress"
+	"github.com/spf13/cobra"
+)
+
+// runOptions are the flags of run.
+type runOptions struct {
+	file       string
+	targets    []string
+	slots      int
+	keepGoing  bool
+	dryRun     bool
+	json       bool
+	fresh      bool
+	quiet      bool
+	picture    string
+	store      string
+	logLimit   int64
+	features   []string
+	colour     string
+	retryDelay time.Duration
+}
+
+const runHelp = `Run the jobs of a graph file here and now, or only the targets and what they need. A target is the name
+of a job, of a matrix job (all its variants), or a glob.
+
+What ended well is not run again the next time, unless the job has changed (its command, environment, folder,
+outputs or what it waits for), or its outputs have. What failed is. A run can be killed at any moment: the next one goes on.
+
+The first job that fails stops what waits; what runs ends by itself and is recorded. Ctrl-C once ends what runs,
+cleanly; twice, at once.
+
+All is kept in .headrace/NAME/ beside the file: the store, and the log of each attempt.
+
+With --json each line is one event, a JSON object with the fields event and, of a run, time:
+  run-started   build, name, file, jobs, reused, slots, store
+  job-reused    job, id
+  job-started   job, id, attempt, log
+  job-retried   job, id, attempt, outcome, detail, message, seconds, wait_seconds, log
+  job-ended     job, id, outcome, detail, message, attempts, seconds, optional, root, root_outcome, log, tail
+  notice        job, text
+  run-stopping  why (failure, interrupt or fault), text
+  run-ended     outcome (succeeded, failed, interrupted or aborted), exit_code, seconds, counts, reused, unfinished
+and with --dry-run
+  plan-job      job, start_seconds, seconds; in the order of their starts
+  plan          name, jobs, reused, critical, critical_seconds, width, work_seconds, makespan_seconds, from_history
+
+`
+
+func newRun() *cobra.Command {
+	var o runOptions
+	var limit string
+	cmd := &cobra.Command{
+		Use:   "run FILE [TARGET...]",
+		Short: "Run a graph of jobs here and now",
+		Long:  runHelp + exitHelp,
+		Example: `  headrace run build.yaml
+  headrace run build.yaml test -j 4 --keep-going
+  headrace run build.yaml --dry-run
+  headrace run build.yaml --graph svg > build.svg`,
+		Args: cobra.MinimumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			o.file, o.targets = args[0], args[1:]
+			var err error
+			if o.logLimit, err = parseSize(limit); err != nil {
+				return usage("--log-limit: %v", err)
+			}
+			if err := o.check(); err != nil {
+				return err
+			}
+			return o.run(cmd)
+		},
+	}
+	f := cmd.Flags()
+	f.IntVarP(&o.slots, "jobs", "j", runtime.NumCPU(), "run so many jobs at once")
+	f.BoolVarP(&o.keepGoing, "keep-going", "k", false, "after a failure, run all that can still be run")
+	f.BoolVarP(&o.dryRun, "dry-run", "n", false, "show the plan: order, critical path, width; run nothing")
+	f.BoolVar(&o.json, "json", false, "print one JSON event a line")
+	f.StringVar(&o.picture, "graph", "", "write a picture of the graph to standard output: dot or svg; run nothing")
+	f.BoolVar(&o.fresh, "fresh", false, "start over: run also what ended well before")
+	f.BoolVarP(&o.quiet, "quiet", "q", false, "print failures and the summary only")
+	f.StringVar(&o.colour, "color", "auto", "colours: auto, always or never (NO_COLOR counts, too)")
+	f.StringVar(&o.store, "store", "", "keep the store in this `folder` instead of .headrace/NAME beside the file")
+	f.StringVar(&limit, "log-limit", "0", "end a job as failed when its log is larger, as in 64MiB; 0: the default")
+	f.StringSliceVar(&o.features, "feature", nil, "a feature that this machine has; may be repeated")
+	f.DurationVar(&o.retryDelay, "retry-delay", time.Minute, "wait so long before a second attempt after a fault of the infrastructure; three times as long before each further one")
+	return cmd
+}
+
+// check refuses flags that make no sense.
+func (o *runOptions) check() error {
+	switch {
+	case o.slots < 1 || o.slots > 10_000:
+		return usage("--jobs %d: want 1 to 10000", o.slots)
+	case o.picture != "" && o.picture != "dot" && o.picture != "svg":
+		return usage("--graph %q: want dot or svg", o.picture)
+	case o.colour != "auto" && o.colour != "always" && o.colour != "never":
+		return usage("--color %q: want auto, always or never", o.colour)
+	case o.retryDelay < 0:
+		return usage("--retry-delay %v: want 0 or more", o.retryDelay)
+	}
+	return nil
+}
+
+// parseSize reads a number of bytes with an optional unit.
+func parseSize(s string) (int64, error) {
+	units := []struct {
+		name  string
+		bytes int64
+	}{{"KiB", 1 << 10}, {"MiB", 1 << 20}, {"GiB", 1 << 30}, {"K", 1 << 10}, {"M", 1 << 20}, {"G", 1 << 30}}
+	digits, factor := s, int64(1)
+	for _, u := range units {
+		if rest, ok := strings.CutSuffix(s, u.name); ok {
+			digits, factor = rest, u.bytes
+			break
+		}
+	}
+	n, err := strconv.ParseInt(strings.TrimSpace(digits), 10, 64)
+	if err != nil || n < 0 || n > (1<<50)/factor {
+		return 0, fmt.Errorf("%q: want a size such as 500KiB, 64MiB or 2GiB", s)
+	}
+	return n * factor, nil
+}
+
+func (o *runOptions) run(cmd *cobra.Command) error {
+	w, err := newWork(o.file, o.targets)
+	if err != nil {
+		return err
+	}
+	stdout := cmd.OutOrStdout()
+	switch {
+	case o.picture != "":
+		return o.draw(w, stdout)
+	case o.dryRun:
+		return o.plan(cmd.Context(), w, stdout)
+	}
+	out := progress.NewOutput(stdout)
+	s := &session{
+		runOptions: *o, place: placeOf(o.file, o.store), work: w, out: out, display: o.display(out, stdout),
+	}
+	code, err := s.run(cmd.Context())
+	if code != exitOK || err != nil {
+		return &exit{code, err}
+	}
+	return nil
+}
+
+// display chooses how the run is shown.
+func (o *runOptions) display(out *progress.Output, stdout io.Writer) progress.Display {
+	if o.json {
+		return progress.NewJSON(out)
+	}
+	size, terminal := terminalSize(stdout)
+	options := progress.Options{
+		Quiet: o.quiet,
+		Style: progress.Style{Colour: o.coloured(terminal)},
+		Logs:  func(name string) string { return o.command("logs", name) },
+	}
+	if terminal && os.Getenv("TERM") != "dumb" {
+		return progress.NewLive(out, options, size)
+	}
+	return progress.NewPlain(out, options)
+}
+
+// command gives the command line that looks at a job of this run.
+func (o *runOptions) command(verb, name string) string {
+	line := "headrace " + verb + " " + shellWord(o.file) + " " + shellWord(name)
+	if o.store != "" {
+		line += " --store " + shellWord(o.store)
+	}
+	return line
+}
+
+// coloured decides on colours: asked for, or on a terminal that nobody told to do without.
+func (o *runOptions) coloured(terminal bool) bool {
+	switch o.colour {
+	case "always":
+		return true
+	case "never":
+		return false
+	}
+	return terminal && os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb"
+}
+
+// shellWord quotes a word for a shell where that is needed.
+func shellWord(s string) string {
+	safe := func(r rune) bool {
+		return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("_-./:,=@+%", r)
+	}
+	if s != "" && strings.IndexFunc(s, func(r rune) bool { return !safe(r) }) < 0 {
+		return s
+	}
+	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
+}

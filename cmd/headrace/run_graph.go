@@ -1,0 +1,134 @@
+package main
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"github.com/headrace/headrace/graph"
+	"github.com/headrace/headrace/job"
+	"github.com/headrace/headrace/queue"
+	"github.com/headrace/headrace/worker"
+)
+
+// localChannel is the channel of jobs that run here and now.
+const localChannel = ""
+
+// parseFile reads a graph file.
+func parseFile(file string) (*graph.Graph, error) {
+	f, err := os.Open(file)
+	if err != nil {
+		var at *fs.PathError
+		if errors.As(err, &at) {
+			err = at.Err
+		}
+		return nil, usage("graph file %q: %v", file, err)
+	}
+	defer f.Close() // Only read from.
+	if info, err := f.Stat(); err == nil && info.IsDir() {
+		return nil, usage("graph file %q is a directory; name the file in it", file)
+	}
+	g, err := graph.Parse(f, file, graph.Limits{})
+	if err != nil {
+		return nil, &exit{exitUsage, err}
+	}
+	return g, nil
+}
+
+// work is a graph as it is to be run.
+type work struct {
+	*graph.Graph
+	name string
+	base string // the absolute folder of the file, to which dirs are relative
+	keys []string
+}
+
+func newWork(file string, targets []string) (*work, error) {
+	g, err := parseFile(file)
+	if err != nil {
+		return nil, err
+	}
+	if g, err = g.Select(targets); err != nil {
+		return nil, &exit{exitUsage, err}
+	}
+	base, err := filepath.Abs(filepath.Dir(file))
+	if err != nil {
+		return nil, err
+	}
+	w := &work{Graph: g, name: g.Name, base: base, keys: g.Keys()}
+	if w.name == "" {
+		w.name = filepath.Base(file)
+	}
+	for i, k := range w.keys {
+		if len(k) > job.MaxKey {
+			sum := sha256.Sum256([]byte(k))
+			w.keys[i] = "key:sha256:" + hex.EncodeToString(sum[:])
+		}
+	}
+	return w, nil
+}
+
+// identity gives the identity of the i-th job.
+func (w *work) identity(i int) job.Identity {
+	return job.Identity{Channel: localChannel, Kind: worker.CommandKind, Key: w.keys[i]}
+}
+
+func (w *work) series(i int) job.Series {
+	return job.Series{Channel: localChannel, Kind: worker.CommandKind, Name: w.Jobs[i].Name}
+}
+
+// dir gives the absolute folder in which the i-th job runs.
+func (w *work) dir(i int) string {
+	if filepath.IsAbs(w.Jobs[i].Dir) {
+		return w.Jobs[i].Dir
+	}
+	return filepath.Join(w.base, w.Jobs[i].Dir)
+}
+
+// submission asks for all jobs of the graph; reuse says for which an earlier success will do.
+func (w *work) submission(newID func() job.ID, reuse []bool, logLimit int64) (queue.Submission, error) {
+	s := queue.Submission{
+		Build: &job.Build{Name: w.name},
+		Jobs:  make([]job.Spec, len(w.Jobs)),
+		Refs:  make([]job.Ref, len(w.Jobs)),
+	}
+	for i := range w.Jobs {
+		s.Jobs[i].ID = newID()
+	}
+	for i := range w.Jobs {
+		j, spec := &w.Jobs[i], &s.Jobs[i]
+		args, err := json.Marshal(w.args(i, logLimit))
+		if err != nil {
+			return s, fmt.Errorf("job %q: %v", j.Name, err)
+		}
+		*spec = job.Spec{
+			ID: spec.ID, Name: j.Name, Channel: localChannel, Kind: worker.CommandKind, Key: w.keys[i],
+			System: j.System, Features: j.Features, Exclusive: j.Exclusive, Reuse: reuse[i], Args: args,
+			Retry: job.Retry{Failures: int32(min(j.Retries, 1<<30))},
+		}
+		for _, n := range j.Needs {
+			spec.Needs = append(spec.Needs, job.Need{Job: s.Jobs[n.Job].ID, Policy: n.Policy})
+		}
+		s.Refs[i] = job.Ref{
+			Job: spec.ID, Awaited: j.Optional, Priority: int32(min(max(j.Priority, -job.MaxPriority), job.MaxPriority)),
+			Limits: job.Limits{Timeout: j.Timeout, Silence: j.Silence},
+		}
+	}
+	return s, nil
+}
+
+func (w *work) args(i int, logLimit int64) worker.CommandArgs {
+	j := &w.Jobs[i]
+	args := worker.CommandArgs{
+		Shell: j.Run.Shell, Argv: j.Run.Argv, Dir: w.dir(i), RetryOn: j.RetryOn, Outputs: j.Outputs, LogLimit: logLimit,
+	}
+	for _, v := range j.Env {
+		args.Env = append(args.Env, v.Name+"="+v.Value)
+	}
+	return args
+}

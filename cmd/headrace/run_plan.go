@@ -1,0 +1,201 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/headrace/headrace/graph"
+	"github.com/headrace/headrace/internal/progress"
+	"github.com/headrace/headrace/job"
+)
+
+// draw writes a picture of the graph.
+func (o *runOptions) draw(w *work, out io.Writer) error {
+	paint := w.SVG
+	if o.picture == "dot" {
+		paint = w.DOT
+	}
+	err := paint(out)
+	if errors.Is(err, graph.ErrTooManyJobs) {
+		return &exit{exitUsage, err}
+	}
+	return err
+}
+
+// forecast is what a dry run tells.
+type forecast struct {
+	*work // what is to run: without the jobs that are done
+	plan  graph.Plan
+	whole int  // jobs of the whole graph
+	known bool // durations come from history
+	notes []note
+}
+
+// plan shows what a run would do.
+func (o *runOptions) plan(ctx context.Context, w *work, stdout io.Writer) error {
+	f := &forecast{work: w, whole: len(w.Jobs)}
+	var took []time.Duration
+	store, err := placeOf(o.file, o.store).read(ctx)
+	switch {
+	case errors.Is(err, errNoRuns):
+	case err != nil:
+		return err
+	default:
+		defer store.Close() // Only read from.
+		past, err := recall(ctx, store, w, o.fresh)
+		if err != nil {
+			return err
+		}
+		f.notes = past.notes
+		f.work = w.without(past.kept)
+		if took, err = durations(ctx, store, f.work); err != nil {
+			return err
+		}
+		f.known = took != nil
+	}
+	estimate := func(i int) time.Duration { return took[i] }
+	if took == nil {
+		estimate = nil
+	}
+	f.plan = f.work.Plan(o.slots, estimate)
+	out := bufio.NewWriter(stdout)
+	err = nil // There may be no runs yet.
+	if o.json {
+		err = f.writeJSON(out)
+	} else {
+		f.write(out, o.slots)
+	}
+	if ferr := out.Flush(); err == nil {
+		err = ferr
+	}
+	return err
+}
+
+// without gives the work but for the jobs that are done.
+func (w *work) without(kept []job.ID) *work {
+	rest := &work{Graph: &graph.Graph{Name: w.Name}, name: w.name, base: w.base}
+	place := make([]int, len(w.Jobs))
+	for i := range w.Jobs {
+		place[i] = -1
+		if kept[i].IsZero() {
+			place[i] = len(rest.Jobs)
+			rest.Jobs = append(rest.Jobs, w.Jobs[i])
+			rest.keys = append(rest.keys, w.keys[i])
+		}
+	}
+	for i := range rest.Jobs {
+		j := &rest.Jobs[i]
+		needs := make([]graph.Need, 0, len(j.Needs))
+		for _, n := range j.Needs {
+			if at := place[n.Job]; at >= 0 {
+				needs = append(needs, graph.Need{Job: at, Policy: n.Policy})
+			}
+		}
+		j.Needs = needs
+	}
+	return rest
+}
+
+func (f *forecast) write(out io.Writer, slots int) {
+	done := f.whole - len(f.Jobs)
+	fmt.Fprintf(out, "%s: %s, %d to run", progress.Clean(f.name), progress.Count(f.whole, "job"), len(f.Jobs))
+	if done > 0 {
+		fmt.Fprintf(out, ", %d done before", done)
+	}
+	fmt.Fprintln(out)
+	for _, n := range f.notes {
+		fmt.Fprintln(out, "note:", progress.Clean(n.text))
+	}
+	if len(f.Jobs) == 0 {
+		return
+	}
+	fmt.Fprintf(out, "\n%8s  %8s  %s\n", "starts", "takes", "job")
+	for _, s := range f.plan.Steps {
+		j := &f.Jobs[s.Job]
+		fmt.Fprintf(out, "%8s  %8s  %s%s\n", progress.Span(s.Start), progress.Span(s.Finish-s.Start), progress.Clean(j.Name), remarks(j))
+	}
+	path, length := f.critical(20)
+	fmt.Fprintf(out, "\ncritical path: %s (%s)\n", strings.Join(path, " > "), progress.Span(length))
+	fmt.Fprintf(out, "width: at most %s at once\n", progress.Count(f.plan.Width, "job"))
+	fmt.Fprintf(out, "work: %s in all; with %d at once it takes %s\n", progress.Span(f.plan.Work), slots, progress.Span(f.plan.Makespan))
+	if !f.known {
+		fmt.Fprintln(out, "nothing is known yet of how long jobs take: each counts as 1s")
+	}
+}
+
+func remarks(j *graph.Job) string {
+	var list []string
+	for _, r := range []struct {
+		on   bool
+		text string
+	}{{j.Optional, "optional"}, {j.Exclusive, "exclusive"}, {j.System != "", "on " + j.System}} {
+		if r.on {
+			list = append(list, r.text)
+		}
+	}
+	if len(j.Features) > 0 {
+		list = append(list, "with "+strings.Join(j.Features, " "))
+	}
+	if len(list) == 0 {
+		return ""
+	}
+	return " (" + progress.Clean(strings.Join(list, ", ")) + ")"
+}
+
+// critical names the jobs of the critical path, at most so many of a long one, and gives its length.
+func (f *forecast) critical(most int) (names []string, length time.Duration) {
+	takes := make(map[int]time.Duration, len(f.plan.Critical))
+	for _, i := range f.plan.Critical {
+		takes[i] = 0
+	}
+	for _, s := range f.plan.Steps {
+		if _, on := takes[s.Job]; on {
+			takes[s.Job] = s.Finish - s.Start
+			length += s.Finish - s.Start
+		}
+	}
+	for k, i := range f.plan.Critical {
+		if left := len(f.plan.Critical) - k; most > 0 && k == most-1 && left > 1 {
+			return append(names, fmt.Sprintf("%d more", left)), length
+		}
+		names = append(names, progress.Clean(f.Jobs[i].Name))
+	}
+	return names, length
+}
+
+func (f *forecast) writeJSON(out io.Writer) error {
+	enc := json.NewEncoder(out)
+	for _, s := range f.plan.Steps {
+		err := enc.Encode(struct {
+			Event string           `json:"event"`
+			Job   string           `json:"job"`
+			Start progress.Seconds `json:"start_seconds"`
+			Takes progress.Seconds `json:"seconds"`
+		}{"plan-job", f.Jobs[s.Job].Name, progress.Seconds(s.Start), progress.Seconds(s.Finish - s.Start)})
+		if err != nil {
+			return err
+		}
+	}
+	path, length := f.critical(0)
+	return enc.Encode(struct {
+		Event    string           `json:"event"`
+		Name     string           `json:"name"`
+		Jobs     int              `json:"jobs"`
+		Reused   int              `json:"reused"`
+		Critical []string         `json:"critical"`
+		Length   progress.Seconds `json:"critical_seconds"`
+		Width    int              `json:"width"`
+		Work     progress.Seconds `json:"work_seconds"`
+		Makespan progress.Seconds `json:"makespan_seconds"`
+		Known    bool             `json:"from_history"`
+	}{
+		"plan", f.name, f.whole, f.whole - len(f.Jobs), path, progress.Seconds(length), f.plan.Width,
+		progress.Seconds(f.plan.Work), progress.Seconds(f.plan.Makespan), f.known,
+	})
+}

@@ -1,0 +1,254 @@
+package main
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/headrace/headrace/graph"
+	"github.com/headrace/headrace/job"
+	"github.com/headrace/headrace/queue"
+	"github.com/headrace/headrace/worker"
+)
+
+// lookup is the part of a store that knows what happened before.
+type lookup interface {
+	queue.History
+	Lookup(ctx context.Context, q *queue.Query) (*queue.Found, error)
+}
+
+// page is how many jobs one look-up asks about.
+const page = 2000
+
+// past is what earlier runs left for the jobs of a graph, by index.
+type past struct {
+	// kept successes serve instead of a new run; zero: none does.
+	kept []job.ID
+	// twins are unfinished jobs of a run that was stopped, which this run goes on with; zero: none.
+	twins []job.ID
+	// stale are unfinished jobs, too, but what they waited for is run again: they have to go.
+	stale []job.ID
+	// notes say what is run again, and why.
+	notes []note
+}
+
+type note struct {
+	index int
+	text  string
+}
+
+// recall finds out what need not be run again. A success serves if its outputs are as it left them and nothing that the job
+// waits for is run again. With fresh, no success serves.
+func recall(ctx context.Context, s lookup, w *work, fresh bool) (*past, error) {
+	p := &past{kept: make([]job.ID, len(w.Jobs)), twins: make([]job.ID, len(w.Jobs))}
+	if !fresh {
+		if err := p.findKept(ctx, s, w); err != nil {
+			return nil, err
+		}
+	}
+	if err := p.findTwins(ctx, s, w); err != nil {
+		return nil, err
+	}
+	// What a job waits for comes before it.
+	for i := range w.Jobs {
+		if err := p.judge(ctx, s, w, i); err != nil {
+			return nil, err
+		}
+	}
+	return p, nil
+}
+
+func (p *past) findKept(ctx context.Context, s lookup, w *work) error {
+	for from := 0; from < len(w.Jobs); from += page {
+		var q queue.Query
+		to := min(from+page, len(w.Jobs))
+		for i := from; i < to; i++ {
+			q.Kept = append(q.Kept, w.identity(i))
+		}
+		found, err := s.Lookup(ctx, &q)
+		if err != nil {
+			return err
+		}
+		for i := from; i < to; i++ {
+			p.kept[i] = found.Kept[w.identity(i)]
+		}
+	}
+	return nil
+}
+
+// findTwins looks for unfinished jobs. There are some only after a run that was stopped.
+func (p *past) findTwins(ctx context.Context, s lookup, w *work) error {
+	live, err := s.Builds(ctx, queue.BuildFilter{Live: true, Limit: 1})
+	if err != nil || len(live) == 0 {
+		return err
+	}
+	byKey := map[string]job.ID{}
+	for _, state := range []job.State{job.Blocked{}, job.Ready{}, job.Running{}} {
+		f := queue.JobFilter{Kind: worker.CommandKind, State: state.String(), Limit: page}
+		for {
+			recs, err := s.Jobs(ctx, f)
+			if err != nil {
+				return err
+			}
+			for i := range recs {
+				byKey[recs[i].Spec.Key] = recs[i].Spec.ID
+				f.Before = recs[i].Seq
+			}
+			if len(recs) < page {
+				break
+			}
+		}
+	}
+	for i := range w.Jobs {
+		if p.twins[i] = byKey[w.keys[i]]; !p.twins[i].IsZero() {
+			// A run with --fresh was stopped: it did not want the earlier success, and it is this run that goes on.
+			p.kept[i] = job.ID{}
+		}
+	}
+	return nil
+}
+
+// judge decides on one job, after those that it waits for.
+func (p *past) judge(ctx context.Context, s lookup, w *work, i int) error {
+	again, renewed := "", false
+	for _, n := range w.Jobs[i].Needs {
+		if n.Policy == job.Order || !p.kept[n.Job].IsZero() {
+			continue
+		}
+		again = w.Jobs[n.Job].Name
+		renewed = renewed || p.twins[n.Job].IsZero()
+	}
+	if renewed && !p.twins[i].IsZero() {
+		p.stale = append(p.stale, p.twins[i])
+		p.twins[i] = job.ID{}
+	}
+	if p.kept[i].IsZero() {
+		return nil
+	}
+	changed := ""
+	if again == "" {
+		var err error
+		if changed, err = outputsChanged(ctx, s, w, i, p.kept[i]); err != nil {
+			return err
+		}
+	}
+	if again != "" || changed != "" {
+		p.kept[i] = job.ID{}
+	}
+	if changed != "" {
+		p.notes = append(p.notes, note{i, fmt.Sprintf("%s is run again: %s", w.Jobs[i].Name, changed)})
+	}
+	return nil
+}
+
+// outputsChanged compares the outputs of an earlier success with what is there, and says what differs, if anything.
+func outputsChanged(ctx context.Context, s lookup, w *work, i int, kept job.ID) (string, error) {
+	if len(w.Jobs[i].Outputs) == 0 {
+		return "", nil
+	}
+	payload, err := s.Payload(ctx, kept)
+	if err != nil {
+		return "", err
+	}
+	var result worker.CommandResult
+	if err := json.Unmarshal(payload.Result, &result); err != nil {
+		return "its stored result cannot be read", nil
+	}
+	for _, o := range result.Outputs {
+		path := filepath.Join(w.dir(i), filepath.FromSlash(o.Path))
+		sum, err := digest(ctx, path, o.Size)
+		switch {
+		case ctx.Err() != nil:
+			return "", ctx.Err()
+		case errors.Is(err, fs.ErrNotExist):
+			return fmt.Sprintf("its output %s is gone", o.Path), nil
+		case err != nil:
+			return fmt.Sprintf("its output %s cannot be read", o.Path), nil
+		case sum != o.SHA256:
+			return fmt.Sprintf("its output %s has changed", o.Path), nil
+		}
+	}
+	return "", nil
+}
+
+// digest gives the SHA-256 of a regular file, or "" if its size is another one.
+func digest(ctx context.Context, path string, size int64) (string, error) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return "", err
+	}
+	if !info.Mode().IsRegular() || info.Size() != size {
+		return "", nil
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		return "", err
+	}
+	defer f.Close() // Only read from.
+	sum := sha256.New()
+	for ctx.Err() == nil {
+		if _, err := io.CopyN(sum, f, 4<<20); errors.Is(err, io.EOF) {
+			break
+		} else if err != nil {
+			return "", err
+		}
+	}
+	return hex.EncodeToString(sum.Sum(nil)), ctx.Err()
+}
+
+// durations gives how long each job takes, as earlier runs tell; nil if they tell nothing. One that never ran counts as
+// the mean of the others.
+func durations(ctx context.Context, s lookup, w *work) ([]time.Duration, error) {
+	took := make([]time.Duration, len(w.Jobs))
+	var sum time.Duration
+	known := 0
+	for from := 0; from < len(w.Jobs); from += page {
+		var q queue.Query
+		to := min(from+page, len(w.Jobs))
+		for i := from; i < to; i++ {
+			q.Took = append(q.Took, w.series(i))
+		}
+		found, err := s.Lookup(ctx, &q)
+		if err != nil {
+			return nil, err
+		}
+		for i := from; i < to; i++ {
+			if took[i] = found.Took[w.series(i)]; took[i] > 0 {
+				sum += took[i]
+				known++
+			}
+		}
+	}
+	if known == 0 {
+		return nil, nil
+	}
+	for i := range took {
+		if took[i] <= 0 {
+			took[i] = max(sum/time.Duration(known), 1)
+		}
+	}
+	return took, nil
+}
+
+// paths gives for each job the longest path from its start to the end of the run.
+func paths(g *graph.Graph, took []time.Duration) []time.Duration {
+	after := make([]time.Duration, len(g.Jobs)) // the longest path behind a job
+	out := make([]time.Duration, len(g.Jobs))
+	for i := len(g.Jobs) - 1; i >= 0; i-- {
+		out[i] = after[i] + took[i]
+		for _, n := range g.Jobs[i].Needs {
+			if n.Policy != job.Order {
+				after[n.Job] = max(after[n.Job], out[i])
+			}
+		}
+	}
+	return out
+}

@@ -1,0 +1,434 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/signal"
+	"runtime"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/headrace/headrace/graph"
+	"github.com/headrace/headrace/internal/progress"
+	"github.com/headrace/headrace/job"
+	"github.com/headrace/headrace/queue"
+	"github.com/headrace/headrace/worker"
+)
+
+// session is one `headrace run` from the opening of its store to the end.
+type session struct {
+	runOptions
+	place   place
+	work    *work
+	display progress.Display
+	out     *progress.Output
+
+	q       *queue.Queue
+	store   engineStore
+	monitor *monitor
+	brake   brake
+	id      job.ID // of the worker's session
+
+	// ctx ends when the run is to stop, with the cause; now is closed to kill at once.
+	ctx  context.Context
+	stop context.CancelCauseFunc
+	now  chan struct{}
+}
+
+// workerName is the name of the worker inside `headrace run`.
+const workerName = "local"
+
+// Why a run stops before its jobs have ended.
+var errInterrupted = errors.New("interrupted")
+
+// faultError: the machine, not a job, failed.
+type faultError struct{ text string }
+
+func (e *faultError) Error() string { return e.text }
+
+// run does it all, and gives the exit code. An error means exitMachine.
+func (s *session) run(ctx context.Context) (code int, err error) {
+	began := time.Now()
+	s.now = make(chan struct{})
+	s.ctx, s.stop = context.WithCancelCause(ctx)
+	defer s.stop(nil)
+	var helpers sync.WaitGroup
+	defer helpers.Wait()
+	over := make(chan struct{})
+	defer close(over)
+	helpers.Go(func() { s.heed(over) })
+
+	s.store, err = s.place.own(s.ctx)
+	if err != nil {
+		return exitMachine, err
+	}
+	defer func() {
+		if cerr := s.store.Close(); err == nil && cerr != nil {
+			code, err = exitMachine, fmt.Errorf("close the store: %v", cerr)
+		}
+	}()
+	if s.q, err = queue.Open(queue.Config{Store: s.store, History: s.store, GiveUp: true}); err != nil {
+		return exitMachine, err
+	}
+	engine, stopEngine := context.WithCancel(context.WithoutCancel(ctx))
+	ended := make(chan error, 1)
+	helpers.Go(func() {
+		err := s.q.Run(engine)
+		if err != nil {
+			s.stop(&faultError{err.Error()})
+		}
+		ended <- err
+	})
+	showing, stopShowing := context.WithCancel(context.WithoutCancel(ctx))
+	shown := make(chan struct{})
+	helpers.Go(func() {
+		defer close(shown)
+		s.display.Run(showing)
+	})
+	err = s.drive()
+	stopEngine()
+	if qerr := <-ended; qerr != nil {
+		err = qerr
+	}
+	stopShowing()
+	<-shown
+	return s.conclude(began, err)
+}
+
+// conclude tells the end.
+func (s *session) conclude(began time.Time, err error) (int, error) {
+	cause := context.Cause(s.ctx)
+	e := progress.RunEnded{Outcome: "succeeded", Took: progress.Seconds(time.Since(began))}
+	var fault *faultError
+	var refused *exit
+	switch {
+	case errors.As(err, &refused):
+		return refused.code, refused.err
+	case errors.As(cause, &fault):
+		e.Outcome, e.Code = "aborted", exitMachine
+		if err == nil || errors.Is(err, queue.ErrClosed) || errors.Is(err, context.Canceled) {
+			err = fault
+		}
+	case cause != nil:
+		e.Outcome, e.Code = "interrupted", exitInterrupted
+		err = nil
+	case err != nil:
+		e.Outcome, e.Code = "aborted", exitMachine
+	case s.monitor.failed:
+		e.Outcome, e.Code = "failed", exitFailed
+	}
+	if s.monitor != nil {
+		e.Unfinished, e.Counts, e.Reused = s.monitor.left, s.monitor.counts, s.monitor.reused
+		s.display.Event(e)
+	}
+	return e.Code, err
+}
+
+// drive prepares, submits, and works until all is done or the run is to stop.
+func (s *session) drive() error {
+	if err := s.prepare(); err != nil {
+		return err
+	}
+	if err := s.submit(); err != nil {
+		return err
+	}
+	whole := context.WithoutCancel(s.ctx)
+	// Whatever ended as it was submitted is known before the first job starts.
+	if err := s.monitor.catchUp(whole); err != nil {
+		return err
+	}
+	watching, stopWatching := context.WithCancel(whole)
+	drain, stopLeasing := context.WithCancel(whole)
+	seen, worked := make(chan error, 1), make(chan error, 1)
+	var parts sync.WaitGroup
+	parts.Go(func() { seen <- s.monitor.watch(watching) })
+	parts.Go(func() { worked <- s.runtime().Run(s.ctx, drain) })
+	var err error
+	select {
+	case err = <-seen:
+		stopLeasing()
+		if !errors.Is(err, errDone) {
+			s.stop(&faultError{err.Error()})
+		}
+		err = <-worked
+	case err = <-worked:
+		// It was told to stop, or the queue does not want it.
+		if err != nil {
+			s.stop(&faultError{err.Error()})
+		}
+		stopWatching()
+		<-seen
+	}
+	stopWatching()
+	stopLeasing()
+	parts.Wait()
+	if err != nil {
+		return err
+	}
+	if err := s.monitor.catchUp(whole); err != nil {
+		return err
+	}
+	if s.monitor.left == 0 {
+		_, err = s.q.AwaitBuild(whole, s.monitor.build)
+	}
+	return err
+}
+
+// prepare makes the machine known to the engine.
+func (s *session) prepare() error {
+	c := job.DefaultChannel(localChannel)
+	c.Grace = 0
+	c.Retry.Delay = s.retryDelay
+	if err := s.q.SetChannel(s.ctx, c); err != nil {
+		return err
+	}
+	s.id = s.q.NewID()
+	// Attempts that an earlier run did not finish end here.
+	if err := s.q.Register(s.ctx, s.machine()); err != nil {
+		return err
+	}
+	return s.q.Pardon(s.ctx, workerName)
+}
+
+// machine describes this machine as a worker.
+func (s *session) machine() job.Worker {
+	return job.Worker{
+		Name: workerName, Channels: []string{localChannel}, Kinds: []string{worker.CommandKind}, Systems: []string{system()},
+		Features: s.features, Slots: int32(s.slots), Session: s.id,
+	}
+}
+
+// lacking says what this machine would need to run the i-th job.
+func (s *session) lacking(i int) string {
+	j := &s.work.Jobs[i]
+	spec := job.Spec{Channel: localChannel, Kind: worker.CommandKind, System: j.System, Features: j.Features}
+	m := s.machine()
+	return "this machine lacks " + strings.Join(m.Lacks(spec.Class()), ", ")
+}
+
+// system names what this machine runs, as in x86_64-linux.
+func system() string {
+	arch := runtime.GOARCH
+	if known, ok := map[string]string{"amd64": "x86_64", "arm64": "aarch64", "386": "i686", "arm": "armv7l"}[arch]; ok {
+		arch = known
+	}
+	return arch + "-" + runtime.GOOS
+}
+
+// submit asks for the jobs, and gives up what an earlier run left that this one does not want.
+func (s *session) submit() error {
+	live, err := s.liveBuilds()
+	if err != nil {
+		return err
+	}
+	past, err := recall(s.ctx, s.store, s.work, s.fresh)
+	if err != nil {
+		return err
+	}
+	for _, id := range past.stale {
+		if err := s.q.CancelJob(s.ctx, id, job.ID{}, true, "what it waited for is run again"); err != nil && !errors.Is(err, job.ErrEnded) {
+			return err
+		}
+	}
+	reuse := make([]bool, len(s.work.Jobs))
+	for i := range reuse {
+		reuse[i] = !past.kept[i].IsZero()
+	}
+	submission, err := s.work.submission(s.q.NewID, reuse, s.logLimit)
+	if err != nil {
+		return err
+	}
+	after := s.q.Round()
+	receipt, err := s.q.Submit(s.ctx, submission)
+	if err != nil {
+		return s.refused(err)
+	}
+	s.observe(after, &receipt)
+	for _, b := range live {
+		if err := s.q.CancelBuild(s.ctx, b, false); err != nil && !errors.Is(err, queue.ErrNotFound) {
+			return err
+		}
+	}
+	return s.announce(past, &receipt)
+}
+
+func (s *session) liveBuilds() ([]job.ID, error) {
+	recs, err := s.store.Builds(s.ctx, queue.BuildFilter{Live: true, Limit: 10_000})
+	if err != nil {
+		return nil, err
+	}
+	var ids []job.ID
+	for i := range recs {
+		ids = append(ids, recs[i].Build.ID)
+	}
+	return ids, nil
+}
+
+// refused turns what the engine does not take into what is wrong with the file.
+func (s *session) refused(err error) error {
+	var invalid *job.InvalidError
+	if !errors.As(err, &invalid) {
+		return err
+	}
+	var i int
+	if n, _ := fmt.Sscanf(invalid.Field, "jobs[%d]", &i); n == 1 && i < len(s.work.Jobs) {
+		j := &s.work.Jobs[i]
+		_, field, _ := strings.Cut(invalid.Field, "].")
+		return &exit{exitUsage, graph.Problems{{
+			File: s.file, Line: j.Line, Column: j.Column, Message: fmt.Sprintf("job %q: %s %s", j.Name, field, invalid.Want),
+		}}}
+	}
+	return usage("%s: %v", s.file, invalid)
+}
+
+// observe makes the monitor that follows the submitted build.
+func (s *session) observe(after uint64, receipt *queue.Receipt) {
+	s.monitor = &monitor{
+		q: s.q, work: s.work, display: s.display, logs: s.place.logs(), build: receipt.Build, after: after,
+		index: make(map[job.ID]int, len(receipt.Jobs)), counts: map[string]int{},
+		onFailure: s.onFailure, onRetry: s.onRetry, onFault: func(text string) { s.stop(&faultError{text}) },
+		lacking: s.lacking,
+	}
+	for i, j := range receipt.Jobs {
+		if j.How != job.Reused {
+			s.monitor.add(i, j.ID)
+		}
+	}
+	s.brake = brake{q: s.q}
+}
+
+// announce tells what is to be done.
+func (s *session) announce(past *past, receipt *queue.Receipt) error {
+	took, err := durations(s.ctx, s.store, s.work)
+	if err != nil {
+		return err
+	}
+	var f *progress.Forecast
+	if took != nil {
+		f = &progress.Forecast{Estimates: took, Paths: paths(s.work.Graph, took), Slots: s.slots}
+	}
+	reused := 0
+	for _, j := range receipt.Jobs {
+		if j.How == job.Reused {
+			reused++
+		}
+	}
+	s.display.Event(progress.RunStarted{
+		Build: receipt.Build, Name: s.work.name, File: s.file, Jobs: len(s.work.Jobs), Reused: reused, Slots: s.slots, Store: s.place.dir,
+		Forecast: f,
+	})
+	for _, n := range past.notes {
+		s.display.Event(progress.Notice{Job: s.work.Jobs[n.index].Name, Text: n.text})
+	}
+	for i, j := range receipt.Jobs {
+		if j.How == job.Reused {
+			s.monitor.reuse(i, j.ID)
+		}
+	}
+	return nil
+}
+
+// runtime makes the worker.
+func (s *session) runtime() *worker.Runtime {
+	run := worker.Commands(worker.Executor{Now: s.now}, s.place.logs(), func(a *worker.Attempt, l worker.Line) {
+		s.display.Line(s.monitor.index[a.Lease.Job], l.Text)
+	})
+	handler := func(ctx context.Context, a *worker.Attempt) job.Report {
+		report := run(ctx, a)
+		i := s.monitor.index[a.Lease.Job]
+		if report.Outcome != job.Succeeded && ctx.Err() == nil && s.stopsAt(i) {
+			s.brake.hold(context.WithoutCancel(ctx))
+		}
+		return report
+	}
+	return &worker.Runtime{Source: s.q, Worker: s.machine(), Handlers: map[string]worker.Handler{worker.CommandKind: handler}}
+}
+
+// stopsAt reports whether the failure of the job is to stop the run.
+func (s *session) stopsAt(i int) bool { return !s.keepGoing && !s.work.Jobs[i].Optional }
+
+// onRetry goes on after an attempt that looked like a failure.
+func (s *session) onRetry(i int) {
+	if s.stopsAt(i) {
+		s.brake.release(context.WithoutCancel(s.ctx))
+	}
+}
+
+// onFailure stops what waits, at the first job that counts and did not succeed.
+func (s *session) onFailure(name string) {
+	if s.keepGoing {
+		return
+	}
+	if s.monitor.left > 0 {
+		s.display.Event(progress.RunStopping{Why: "failure", Text: fmt.Sprintf(
+			"%s did not succeed: nothing more is started (--keep-going would go on)", name)})
+	}
+	err := s.q.CancelBuild(context.WithoutCancel(s.ctx), s.monitor.build, true)
+	if err != nil && !errors.Is(err, queue.ErrNotFound) {
+		s.stop(&faultError{fmt.Sprintf("stop the build: %v", err)})
+	}
+}
+
+// heed obeys signals, and stops the run when nobody can see it any more.
+func (s *session) heed(over <-chan struct{}) {
+	signals := make(chan os.Signal, 4)
+	signal.Notify(signals, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
+	defer signal.Stop(signals)
+	// A pipe that nobody reads any more is then told as an error, instead of ending this process on the spot.
+	pipes := make(chan os.Signal, 1)
+	signal.Notify(pipes, syscall.SIGPIPE)
+	defer signal.Stop(pipes)
+	broken := s.out.Failed()
+	for times := 0; ; {
+		select {
+		case <-over:
+			return
+		case <-broken:
+			broken = nil
+			s.stop(&faultError{fmt.Sprintf("write the progress: %v", s.out.Err())})
+		case <-signals:
+			times++
+			switch times {
+			case 1:
+				s.display.Event(progress.RunStopping{Why: "interrupt", Text: "interrupted: running jobs are ended and handed back; once more to kill them at once"})
+				s.stop(errInterrupted)
+			case 2:
+				close(s.now)
+				// A third has the system end this process; what runs dies with it.
+				signal.Stop(signals)
+			}
+		}
+	}
+}
+
+// brake keeps the engine from starting anything between the end of an attempt that did not succeed and the decision on
+// what follows from that.
+type brake struct {
+	q    *queue.Queue
+	mu   sync.Mutex
+	held int
+}
+
+func (b *brake) hold(ctx context.Context) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.held++; b.held == 1 {
+		// If it cannot be stored, neither can the end of the attempt.
+		_ = b.q.Pause(ctx, localChannel, "", true)
+	}
+}
+
+func (b *brake) release(ctx context.Context) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.held == 0 {
+		return
+	}
+	if b.held--; b.held == 0 {
+		_ = b.q.Pause(ctx, localChannel, "", false)
+	}
+}

@@ -1,0 +1,299 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/headrace/headrace/internal/progress"
+	"github.com/headrace/headrace/job"
+	"github.com/headrace/headrace/queue"
+	"github.com/headrace/headrace/sched"
+	"github.com/headrace/headrace/store/sqlite"
+	"github.com/headrace/headrace/worker"
+	"github.com/spf13/cobra"
+)
+
+func newWhy() *cobra.Command {
+	var folder string
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:   "why FILE JOB",
+		Short: "Tell why a job does not run, or how it ended",
+		Long: `Tell where a job of a graph file is and why: what it waits for, since when it runs, or how and why it ended.
+It reads the store of the runs, also while one is under way.
+
+With --json it is one JSON object: job, id, state, and, as far as they apply, outcome, detail, message,
+root, root_outcome, attempts (each with number, outcome, detail, message, start, seconds, log), reasons (each with
+what, text, job, until), start (a guess), text.
+
+` + exitHelp,
+		Example: "  headrace why build.yaml test",
+		Args:    cobra.ExactArgs(2),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			p := placeOf(args[0], folder)
+			answer, err := p.why(cmd.Context(), args[1])
+			if err != nil {
+				return err
+			}
+			if asJSON {
+				return json.NewEncoder(cmd.OutOrStdout()).Encode(answer)
+			}
+			return answer.write(cmd.OutOrStdout())
+		},
+	}
+	readFlags(cmd, &folder, &asJSON)
+	return cmd
+}
+
+// readFlags are those of the commands that read a store.
+func readFlags(cmd *cobra.Command, folder *string, asJSON *bool) {
+	cmd.Flags().StringVar(folder, "store", "", "the `folder` of the store, if run had --store, too")
+	cmd.Flags().BoolVar(asJSON, "json", false, "print JSON")
+}
+
+// answer is what why tells.
+type answer struct {
+	Job         string        `json:"job"`
+	ID          job.ID        `json:"id"`
+	State       string        `json:"state"`
+	Outcome     string        `json:"outcome,omitempty"`
+	Detail      string        `json:"detail,omitempty"`
+	Message     string        `json:"message,omitempty"`
+	Root        string        `json:"root,omitempty"`
+	RootOutcome string        `json:"root_outcome,omitempty"`
+	Attempts    []attemptView `json:"attempts,omitempty"`
+	Reasons     []reason      `json:"reasons,omitempty"`
+	Start       *time.Time    `json:"start,omitempty"`
+	Text        string        `json:"text"`
+	more        []string      // lines that explain Text
+}
+
+// reason is one thing that holds a job back.
+type reason struct {
+	What  string     `json:"what"`
+	Text  string     `json:"text"`
+	Job   string     `json:"job,omitempty"`
+	Until *time.Time `json:"until,omitempty"`
+}
+
+// attemptView is an attempt as commands show it.
+type attemptView struct {
+	Number  int32            `json:"number"`
+	Outcome string           `json:"outcome,omitempty"`
+	Detail  string           `json:"detail,omitempty"`
+	Message string           `json:"message,omitempty"`
+	Start   time.Time        `json:"start"`
+	Took    progress.Seconds `json:"seconds"`
+	Log     string           `json:"log"`
+}
+
+func (p place) why(ctx context.Context, name string) (*answer, error) {
+	store, err := p.openRuns(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer store.Close() // Only read from.
+	rec, err := p.find(ctx, store, name)
+	if err != nil {
+		return nil, err
+	}
+	a := &answer{Job: name, ID: rec.Spec.ID}
+	if a.Attempts, err = p.attempts(ctx, store, rec); err != nil {
+		return nil, err
+	}
+	switch {
+	case rec.End != nil:
+		a.State = job.Done{}.String()
+		err = p.ended(ctx, store, a, rec)
+	case rec.Running:
+		a.State = job.Running{}.String()
+		p.runs(a, rec)
+	default:
+		err = p.waits(ctx, store, a, rec)
+	}
+	return a, err
+}
+
+// attempts lists the attempts of a job, the one that runs included.
+func (p place) attempts(ctx context.Context, h queue.History, rec *job.Record) ([]attemptView, error) {
+	ends, err := h.Attempts(ctx, rec.Spec.ID)
+	if err != nil {
+		return nil, err
+	}
+	var list []attemptView
+	for i := range ends {
+		e := &ends[i]
+		list = append(list, attemptView{
+			Number: e.Number, Outcome: e.Outcome.String(), Detail: e.Detail.String(), Message: e.Message,
+			Start: e.Start.Std(), Took: progress.Seconds(e.At.Sub(e.Start)), Log: p.log(rec.Spec.ID, e.Number),
+		})
+	}
+	if rec.Running {
+		list = append(list, attemptView{
+			Number: rec.Last.Number, Start: rec.Last.Start.Std(), Log: p.log(rec.Spec.ID, rec.Last.Number),
+			Took: progress.Seconds(time.Since(rec.Last.Start.Std())),
+		})
+	}
+	return list, nil
+}
+
+// ended explains the end of a job.
+func (p place) ended(ctx context.Context, h queue.History, a *answer, rec *job.Record) error {
+	e := rec.End
+	a.Outcome, a.Detail, a.Message = e.Outcome.String(), e.Detail.String(), e.Message
+	when := stamp(e.At.Std())
+	switch {
+	case e.Outcome == job.Succeeded:
+		a.Text = fmt.Sprintf("%s succeeded at %s; it is not run again unless it, its outputs or what it waits for change", a.Job, when)
+	case e.Outcome == job.DependencyFailed:
+		roots, err := h.Jobs(ctx, queue.JobFilter{IDs: []job.ID{e.Root}})
+		if err != nil {
+			return err
+		}
+		a.Root, a.RootOutcome = e.Root.String(), e.RootOutcome.String()
+		a.Text = fmt.Sprintf("%s did not run: a job whose success it needs ended as %s", a.Job, a.RootOutcome)
+		if len(roots) == 1 {
+			a.Root = roots[0].Spec.Name
+			a.Text = fmt.Sprintf("%s did not run: it needs %s, which ended as %s at %s", a.Job, a.Root, a.RootOutcome, when)
+			if end := roots[0].End; end != nil && end.Message != "" {
+				a.more = append(a.more, a.Root+": "+end.Message)
+			}
+			a.more = append(a.more, "see: "+p.command("logs", a.Root))
+		}
+	case e.Outcome == job.Cancelled && e.Detail == job.NotNeeded:
+		a.Text = fmt.Sprintf("%s was dropped at %s: its run stopped at a failure, or a later run did without it", a.Job, when)
+	case e.Outcome == job.Unsupported:
+		a.Text = fmt.Sprintf("%s cannot run here: %s", a.Job, lacking(&rec.Spec))
+	default:
+		a.Text = fmt.Sprintf("%s ended as %s at %s", a.Job, a.Outcome, when)
+		if a.Message != "" {
+			a.Text += ": " + a.Message
+		}
+	}
+	if e.Outcome != job.Succeeded && len(a.Attempts) > 0 {
+		a.more = append(a.more, "see: "+p.command("logs", a.Job))
+	}
+	if e.Outcome != job.Succeeded {
+		a.more = append(a.more, "the next headrace run tries it again")
+	}
+	return nil
+}
+
+// lacking says what this machine would need to run a job.
+func lacking(s *job.Spec) string {
+	here := job.Worker{Name: workerName, Channels: []string{s.Channel}, Kinds: []string{s.Kind}, Systems: []string{system()}}
+	lacks := here.Lacks(s.Class())
+	if len(lacks) == 0 {
+		return "this machine lacked something then; it does not now"
+	}
+	return "this machine (" + system() + ") lacks " + strings.Join(lacks, ", ") + "; --feature tells run what it has"
+}
+
+func (p place) runs(a *answer, rec *job.Record) {
+	since := rec.Last.Start.Std()
+	if h := p.holder(); h != nil {
+		a.Text = fmt.Sprintf("%s runs: attempt %d since %s (%s), in process %d on %s",
+			a.Job, rec.Last.Number, stamp(since), progress.Span(time.Since(since)), h.PID, h.Host)
+		a.more = append(a.more, "see: "+p.command("logs -f", a.Job))
+		return
+	}
+	a.Text = fmt.Sprintf("%s was running, since %s, when its run was killed; the next one makes a further attempt: headrace run %s",
+		a.Job, stamp(since), shellWord(p.file))
+}
+
+// waits explains why a job has not started, by the data that the scheduler goes by.
+func (p place) waits(ctx context.Context, store *sqlite.Reader, a *answer, rec *job.Record) error {
+	now := job.At(time.Now())
+	m := job.New(now)
+	head, err := store.Load(ctx, m.Apply)
+	if err != nil {
+		return err
+	}
+	m.Restore(head.Seq)
+	m.Loaded(now)
+	j, ok := m.Job(rec.Spec.ID)
+	if !ok {
+		return errors.New("the job has just moved on; ask again")
+	}
+	e := sched.New(m).Why(j, now)
+	a.State = e.State
+	running := p.holder() != nil
+	for _, r := range e.Reasons {
+		// A store does not tell who asks for work; a run always does.
+		if r.What == sched.NobodyAsks && running {
+			r.What, r.Text = sched.Waits, "it is next"
+		}
+		view := reason{What: r.What, Text: r.Text, Job: r.Name}
+		if !r.Until.IsZero() {
+			view.Until = &r.Until
+		}
+		a.Reasons = append(a.Reasons, view)
+		a.more = append(a.more, r.Text)
+	}
+	if !running {
+		a.Text = fmt.Sprintf("%s is %s, but no run is under way; go on with: headrace run %s", a.Job, strings.ToLower(e.State), shellWord(p.file))
+		return nil
+	}
+	if !e.Start.IsZero() {
+		a.Start = &e.Start
+	}
+	a.Text = fmt.Sprintf("%s is %s", a.Job, strings.ToLower(e.State))
+	return nil
+}
+
+func (a *answer) write(out io.Writer) error {
+	var b strings.Builder
+	fmt.Fprintln(&b, progress.Clean(a.Text))
+	for _, line := range a.more {
+		fmt.Fprintln(&b, "  "+progress.Clean(line))
+	}
+	if a.Start != nil {
+		fmt.Fprintf(&b, "  it may start in about %s\n", progress.Span(max(0, time.Until(*a.Start)).Round(time.Second)))
+	}
+	if n := len(a.Attempts); n > 1 || n == 1 && a.Reasons != nil {
+		fmt.Fprintln(&b, "attempts:")
+		for _, t := range a.Attempts {
+			fmt.Fprintln(&b, "  "+t.line())
+		}
+	}
+	_, err := io.WriteString(out, b.String())
+	return err
+}
+
+// line shows an attempt.
+func (t *attemptView) line() string {
+	text := fmt.Sprintf("%d  %s  %s", t.Number, stamp(t.Start), progress.Span(time.Duration(t.Took)))
+	switch {
+	case t.Outcome == "":
+		text += "  running"
+	case t.Detail == job.HandedBack.String():
+		text += "  handed back"
+	case t.Message != "":
+		text += "  " + t.Outcome + ": " + progress.Clean(t.Message)
+	default:
+		text += "  " + t.Outcome
+	}
+	return text
+}
+
+// stamp writes a time as the user's clock shows it.
+func stamp(t time.Time) string { return t.Local().Format(time.DateTime) }
+
+// log gives the path of an attempt's log.
+func (p place) log(id job.ID, attempt int32) string {
+	return p.logs() + "/" + worker.LogPath(id, attempt)
+}
+
+// command gives a command line about a job of the file.
+func (p place) command(verb, name string) string {
+	line := "headrace " + verb + " " + shellWord(p.file) + " " + shellWord(name)
+	if p != placeOf(p.file, "") {
+		line += " --store " + shellWord(p.dir)
+	}
+	return line
+}

@@ -1,0 +1,263 @@
+package progress
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/headrace/headrace/job"
+)
+
+// Live shows a run on a terminal: lines that stay, as Plain has them, and below them a panel that is drawn anew ten
+// times a second with what runs now and how far the run is.
+//
+// Rules of the screen: a frame is one write, so that nothing flickers; no line of the panel is wider than the
+// terminal, as the way back up counts rows; the cursor is never hidden, and rests below the panel, so that a
+// program killed at any moment leaves a usable terminal. Nothing is written while a lock is held, since a
+// terminal may be stopped (Ctrl-S).
+type Live struct {
+	out  *Output
+	size func() (columns, rows int)
+	now  func() time.Time
+
+	mu    sync.Mutex
+	plain *Plain
+	fresh []byte // lines that stay and are not written yet
+	over  bool   // Run has returned: lines are written at once
+
+	// The rest belongs to Run's goroutine.
+	drawn  []int // columns of each line of the panel that is on the screen
+	left   string
+	leftAt time.Time
+}
+
+const (
+	framePeriod = 100 * time.Millisecond
+	// leftPeriod is how often the time left is worked out: it looks at every job.
+	leftPeriod = time.Second
+)
+
+// NewLive gives a live display. size tells the terminal's size, as it is now; 0 stands for unknown.
+func NewLive(out *Output, o Options, size func() (columns, rows int)) *Live {
+	p := NewPlain(out, o)
+	p.brief = true
+	return &Live{out: out, plain: p, size: size, now: time.Now}
+}
+
+// Event implements Display.
+func (l *Live) Event(e Event) {
+	l.mu.Lock()
+	l.plain.t.take(e, l.now())
+	l.fresh = append(l.fresh, l.plain.describe(e)...)
+	var late []byte
+	if l.over {
+		late, l.fresh = l.fresh, nil
+	}
+	l.mu.Unlock()
+	if len(late) > 0 {
+		_, _ = l.out.Write(late) // Output keeps the error.
+	}
+}
+
+// Line implements Display.
+func (l *Live) Line(index int, text []byte) {
+	const enough = 512
+	if len(bytes.TrimSpace(text)) == 0 {
+		return
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if a := l.plain.t.running[index]; a != nil {
+		a.last = string(text[:min(len(text), enough)])
+	}
+}
+
+// Run implements Display.
+func (l *Live) Run(ctx context.Context) {
+	tick := time.NewTicker(framePeriod)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			l.finish()
+			return
+		case <-tick.C:
+			l.draw()
+		}
+	}
+}
+
+// draw writes one frame.
+func (l *Live) draw() {
+	cols, rows := l.size()
+	if cols <= 0 {
+		cols = 80
+	}
+	if rows <= 0 {
+		rows = 24
+	}
+	l.mu.Lock()
+	fresh := l.fresh
+	l.fresh = nil
+	panel := l.panel(cols, rows)
+	l.mu.Unlock()
+	if len(fresh) == 0 && len(panel) == 0 && len(l.drawn) == 0 {
+		return
+	}
+	_, _ = l.out.Write(l.frame(cols, fresh, panel)) // Output keeps the error.
+}
+
+// finish takes the panel off the screen, and has what comes written at once.
+func (l *Live) finish() {
+	cols, _ := l.size()
+	l.mu.Lock()
+	fresh := l.fresh
+	l.fresh, l.over = nil, true
+	l.mu.Unlock()
+	_, _ = l.out.Write(l.frame(max(cols, 1), fresh, nil)) // Output keeps the error.
+}
+
+// frame gives the bytes that replace the panel on the screen: fresh lines, which stay, then the new panel.
+func (l *Live) frame(cols int, fresh []byte, panel []string) []byte {
+	var b bytes.Buffer
+	b.WriteString("\x1b[?2026h") // Terminals that know it show the frame in one go.
+	if up := l.rowsDrawn(cols); up > 0 {
+		fmt.Fprintf(&b, "\x1b[%dA", up)
+	}
+	b.WriteString("\r")
+	if len(fresh) > 0 {
+		b.WriteString("\x1b[J")
+		b.Write(fresh)
+	}
+	l.drawn = l.drawn[:0]
+	for _, line := range panel {
+		b.WriteString(line)
+		b.WriteString("\x1b[K\n")
+		l.drawn = append(l.drawn, columns(stripped(line)))
+	}
+	b.WriteString("\x1b[J\x1b[?2026l")
+	return b.Bytes()
+}
+
+// rowsDrawn is how many rows the panel takes: more than it has lines if the terminal became narrower since.
+func (l *Live) rowsDrawn(cols int) int {
+	rows := 0
+	for _, w := range l.drawn {
+		rows += max(1, (w+cols-1)/cols)
+	}
+	return rows
+}
+
+// stripped drops the colours that this package itself put in.
+func stripped(line string) string {
+	var b strings.Builder
+	for {
+		i := strings.IndexByte(line, 0x1b)
+		if i < 0 {
+			b.WriteString(line)
+			return b.String()
+		}
+		b.WriteString(line[:i])
+		line = line[i+escape(line[i:]):]
+	}
+}
+
+// panel gives the lines below those that stay. It needs mu.
+func (l *Live) panel(cols, rows int) []string {
+	t := l.plain.t
+	if t.run.Jobs == 0 || t.end != nil {
+		return nil
+	}
+	running := make([]*attempt, 0, len(t.running))
+	for _, a := range t.running {
+		running = append(running, a)
+	}
+	// The oldest first, then by place: map order must not make lines jump.
+	slices.SortFunc(running, func(a, b *attempt) int {
+		if c := a.Start.Compare(b.Start); c != 0 {
+			return c
+		}
+		return a.Index - b.Index
+	})
+	room := max(1, rows-4)
+	more := 0
+	if len(running) > room {
+		more = len(running) - room + 1
+		running = running[:room-1]
+	}
+	name := 12
+	for _, a := range running {
+		name = max(name, columns(Clean(a.Name)))
+	}
+	name = min(name, max(12, cols/3))
+	var lines []string
+	for _, a := range running {
+		lines = append(lines, l.line(a, name, cols))
+	}
+	if more > 0 {
+		lines = append(lines, cut(fmt.Sprintf("  and %d more run", more), cols-1))
+	}
+	return append(lines, l.bar(cols))
+}
+
+// line shows an attempt that runs: its job, the time, and the last line of output.
+func (l *Live) line(a *attempt, name, cols int) string {
+	s := l.plain.o.Style
+	head := "  " + pad(cut(Clean(a.Name), name-1), name)
+	clock := pad(Span(l.now().Sub(a.Start)), 7)
+	if room := cols - 1; columns(head+" "+clock) > room {
+		return cut(head+" "+clock, room-1)
+	}
+	last := cut(Clean(a.last), max(0, cols-2-columns(head+" "+clock+" ")))
+	return s.bold(head) + " " + s.warn(clock) + " " + s.dim(last)
+}
+
+// bar shows how far the run is.
+func (l *Live) bar(cols int) string {
+	t, s := l.plain.t, l.plain.o.Style
+	const width = 20
+	full := t.ended * width / t.run.Jobs
+	text := fmt.Sprintf("%d of %d", t.ended, t.run.Jobs)
+	if n := len(t.running); n > 0 {
+		text += fmt.Sprintf(", %d running", n)
+	}
+	if n := len(t.failed); n > 0 {
+		text += fmt.Sprintf(", %d failed", n)
+	}
+	if n := t.counts[job.Cancelled]; n > 0 {
+		text += fmt.Sprintf(", %d dropped", n)
+	}
+	text += "  " + Span(l.now().Sub(t.started))
+	if left := l.timeLeft(); left != "" {
+		text += ", " + left
+	}
+	if t.stop != nil {
+		text += "  stopping"
+	}
+	bar := "[" + strings.Repeat("=", full) + strings.Repeat(" ", width-full) + "] "
+	if columns(bar+text) > cols-1 {
+		return cut(text, cols-2)
+	}
+	paint := s.good
+	if len(t.failed) > 0 {
+		paint = s.bad
+	}
+	return paint(bar) + text
+}
+
+// timeLeft is worked out once a second.
+func (l *Live) timeLeft() string {
+	now := l.now()
+	if now.Sub(l.leftAt) < leftPeriod {
+		return l.left
+	}
+	l.leftAt, l.left = now, ""
+	if left, ok := l.plain.t.run.Forecast.left(l.plain.t, now); ok {
+		l.left = "about " + Span(left.Round(time.Second)) + " left"
+	}
+	return l.left
+}

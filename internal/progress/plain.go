@@ -1,0 +1,239 @@
+package progress
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/headrace/headrace/job"
+)
+
+// Options are what displays for people share.
+type Options struct {
+	Style Style
+	// Quiet leaves out all but failures, notices and the summary.
+	Quiet bool
+	// Logs tells how to see the whole log of a job.
+	Logs func(job string) string
+}
+
+// Plain shows a run line by line.
+type Plain struct {
+	out *Output
+	o   Options
+	mu  sync.Mutex
+	t   *tally
+	// brief leaves out what a live display shows anyway: the starts.
+	brief bool
+}
+
+// NewPlain gives a plain display.
+func NewPlain(out *Output, o Options) *Plain { return &Plain{out: out, o: o, t: newTally()} }
+
+// Line implements Display: the output is in the logs.
+func (p *Plain) Line(int, []byte) {}
+
+// Run implements Display.
+func (p *Plain) Run(ctx context.Context) { <-ctx.Done() }
+
+// Event implements Display.
+func (p *Plain) Event(e Event) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.t.take(e, time.Now())
+	_, _ = p.out.Write([]byte(p.describe(e))) // Output keeps the error.
+}
+
+// describe gives the lines for an event, each with its newline; none if it is not to be told.
+func (p *Plain) describe(e Event) string {
+	s := p.o.Style
+	switch e := e.(type) {
+	case RunStarted:
+		if p.o.Quiet {
+			return ""
+		}
+		return p.opening(e)
+	case JobStarted:
+		if p.o.Quiet || p.brief {
+			return ""
+		}
+		text := s.dim("start  ") + Clean(e.Name)
+		if e.Attempt > 1 {
+			text += fmt.Sprintf(" (attempt %d)", e.Attempt)
+		}
+		return text + "\n"
+	case JobRetried:
+		return p.retried(e)
+	case JobEnded:
+		return p.ended(e)
+	case Notice:
+		return s.warn("note   ") + Clean(e.Text) + "\n"
+	case RunStopping:
+		return s.warn("stop   ") + Clean(e.Text) + "\n"
+	case RunEnded:
+		return p.summary(e)
+	case JobReused:
+	}
+	return ""
+}
+
+func (p *Plain) opening(e RunStarted) string {
+	text := p.o.Style.bold(Clean(e.Name)) + ": " + Count(e.Jobs, "job")
+	if e.Reused > 0 {
+		text += fmt.Sprintf(", %d of them done before", e.Reused)
+	}
+	return fmt.Sprintf("%s, %d at once\n", text, e.Slots)
+}
+
+func (p *Plain) retried(e JobRetried) string {
+	if e.HandedBack {
+		return p.o.Style.warn("halt   ") + Clean(e.Name) + ": handed back; the next run goes on with it\n"
+	}
+	text := fmt.Sprintf("%s%s: attempt %d: %s", p.o.Style.warn("again  "), Clean(e.Name), e.Attempt, reason(e.Outcome, e.Message))
+	if e.Wait > 0 {
+		text += "; the next in " + Span(time.Duration(e.Wait))
+	}
+	return text + "\n"
+}
+
+// words by which lines say how a job ended.
+var words = map[job.Outcome]string{
+	job.Succeeded: "ok", job.Failed: "FAIL", job.DependencyFailed: "skip", job.TimedOut: "TIME", job.Aborted: "ABORT",
+	job.Cancelled: "drop", job.Unsupported: "LACK",
+}
+
+func (p *Plain) ended(e JobEnded) string {
+	s := p.o.Style
+	head := fmt.Sprintf("%s  ", pad(words[e.Outcome], 5))
+	switch {
+	case e.Outcome == job.Succeeded:
+		if p.o.Quiet {
+			return ""
+		}
+		return s.good(head) + pad(Clean(e.Name), 28) + " " + s.dim(Span(time.Duration(e.Took))) + "\n"
+	case e.Outcome == job.Cancelled:
+		return "" // The stop has been told, and the summary counts them.
+	case e.Outcome == job.DependencyFailed || e.Optional:
+		head = s.warn(head)
+	default:
+		head = s.bad(head)
+	}
+	text := head + pad(Clean(e.Name), 28) + " "
+	if e.Attempts > 0 {
+		text += s.dim(Span(time.Duration(e.Took))) + "  "
+	}
+	text += Clean(e.why()) + "\n"
+	for _, line := range e.Tail {
+		text += s.dim("       | ") + Clean(line) + "\n"
+	}
+	if e.Log != "" && p.o.Logs != nil {
+		text += s.dim("       the whole log: ") + p.o.Logs(e.Name) + "\n"
+	}
+	return text
+}
+
+// why says for people how a job that did not succeed ended.
+func (e *JobEnded) why() string {
+	text := reason(e.Word, e.Message)
+	if e.Root != "" {
+		text = fmt.Sprintf("needs %s, which ended as %s", e.Root, e.RootOutcome)
+	}
+	if e.Attempts > 1 {
+		text += fmt.Sprintf(" (attempt %d)", e.Attempts)
+	}
+	if e.Optional {
+		text += " (optional)"
+	}
+	return text
+}
+
+func reason(outcome, message string) string {
+	switch {
+	case message == "" || message == outcome:
+		return outcome
+	case outcome == job.Failed.String():
+		return message // The word is on the line already.
+	}
+	return outcome + ": " + message
+}
+
+// summary tells at the end what became of the run.
+func (p *Plain) summary(e RunEnded) string {
+	s, t := p.o.Style, p.t
+	var b strings.Builder
+	verdict := s.good(e.Outcome)
+	if e.Outcome != "succeeded" {
+		verdict = s.bad(e.Outcome)
+	}
+	fmt.Fprintf(&b, "\n%s: %s in %s: %s\n", s.bold(Clean(t.run.Name)), verdict, Span(time.Duration(e.Took)), t.counted(&e))
+	if len(t.slowest) > 1 && !p.o.Quiet {
+		var list []string
+		for _, j := range t.slowest {
+			list = append(list, Clean(j.Name)+" "+Span(time.Duration(j.Took)))
+		}
+		fmt.Fprintf(&b, "slowest: %s\n", strings.Join(list, ", "))
+	}
+	p.listFailed(&b, "did not succeed:", t.failed)
+	p.listFailed(&b, "did not succeed, but are optional:", t.excused)
+	if e.Unfinished > 0 {
+		fmt.Fprintf(&b, "the next run goes on with the %s left\n", Count(e.Unfinished, "job"))
+	}
+	return b.String()
+}
+
+// counted gives the counts by outcome, the good news first.
+func (t *tally) counted(e *RunEnded) string {
+	var parts []string
+	for o := job.Succeeded; o <= job.Unsupported; o++ {
+		n := t.counts[o]
+		switch {
+		case n == 0:
+		case o == job.Succeeded && t.reused > 0:
+			parts = append(parts, fmt.Sprintf("%d succeeded (%d of them before)", n, t.reused))
+		case o == job.Cancelled:
+			parts = append(parts, fmt.Sprintf("%d not started", n))
+		default:
+			parts = append(parts, fmt.Sprintf("%d %v", n, o))
+		}
+	}
+	if e.Unfinished > 0 {
+		parts = append(parts, fmt.Sprintf("%d unfinished", e.Unfinished))
+	}
+	if len(parts) == 0 {
+		return "no jobs"
+	}
+	return strings.Join(parts, ", ")
+}
+
+// failuresListed is how many failed jobs a summary lists.
+const failuresListed = 50
+
+func (p *Plain) listFailed(b *strings.Builder, title string, list []JobEnded) {
+	if len(list) == 0 {
+		return
+	}
+	fmt.Fprintln(b, p.o.Style.bold(title))
+	// What failed by itself first: the rest follows from it.
+	list = slices.Clone(list)
+	slices.SortStableFunc(list, func(a, b JobEnded) int { return follows(a) - follows(b) })
+	for i, j := range list {
+		if i == failuresListed {
+			fmt.Fprintf(b, "  and %d more\n", len(list)-i)
+			break
+		}
+		fmt.Fprintf(b, "  %s %s\n", pad(Clean(j.Name), 28), Clean(j.why()))
+		if j.Log != "" {
+			fmt.Fprintf(b, "  %s %s\n", pad("", 28), p.o.Style.dim("log: "+j.Log))
+		}
+	}
+}
+
+func follows(j JobEnded) int {
+	if j.Outcome == job.DependencyFailed {
+		return 1
+	}
+	return 0
+}
