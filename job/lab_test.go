@@ -123,8 +123,8 @@ func (l *lab) finish(f Report) (lost bool, err error) {
 func (m *Machine) dump() string {
 	var out strings.Builder
 	for _, j := range m.Jobs() {
-		fmt.Fprintf(&out, "job %s %d %s waits %d needs %v dependents %v wishes %d in %+v lease %+v last %+v flags %b\n",
-			j.id, j.seq, j.state, j.waits, names(j.needs), names(j.dependents), len(j.wishes), j.in, j.leased(), j.last, j.flags)
+		fmt.Fprintf(&out, "job %s %d %s waits %d needs %v dependents %v wishes %d in %+v lease %+v last %+v end %+v flags %b\n",
+			j.id, j.seq, j.state, j.waits, names(j.needs), names(j.dependents), len(j.wishes), j.in, j.leased(), j.Attempt(), j.last.ended(), j.flags)
 	}
 	for _, b := range m.Builds() {
 		x := m.builds[b.Build.ID]
@@ -137,6 +137,14 @@ func (m *Machine) dump() string {
 	fmt.Fprintf(&out, "identities %d lingering %d classes %d gates %d timers %d behind %t\n",
 		m.byIdentity.len(), len(m.lingering), len(m.classes), len(m.gates), len(m.timers), m.Behind())
 	return out.String()
+}
+
+// ended gives how the newest attempt ended; nil before there is one, and while it runs.
+func (t *trial) ended() *AttemptEnd {
+	if t == nil {
+		return nil
+	}
+	return t.end
 }
 
 func names(edges []edge) []string {

@@ -315,6 +315,19 @@ func (q *Queue) Progress(ctx context.Context, l job.Lease, result []byte) error 
 	})
 }
 
+// Lost lists the running attempts of a channel whose worker has not been heard of for longer than the given time. It is for
+// channels whose caller judges lost leases: who judges one lost says so by Finish, with Aborted and LeaseLost.
+func (q *Queue) Lost(ctx context.Context, channel string, silent time.Duration) ([]job.Lease, error) {
+	return ask(ctx, q, func(r *round) ([]job.Lease, error) {
+		var list []job.Lease
+		for _, j := range q.machine.Lost(channel, r.at.Now, silent) {
+			a := j.Attempt()
+			list = append(list, job.Lease{Job: j.ID(), Attempt: a.Number, Token: a.Token})
+		}
+		return list, nil
+	})
+}
+
 // specCache remembers what was submitted lately, as it is often leased soon: it spares the owner's readers the store.
 // It is a cache, not state: it holds at most so many bytes, the oldest go first.
 type specCache struct {
