@@ -8,7 +8,7 @@ import (
 	"github.com/headrace/headrace/job"
 )
 
-// Event is one thing that happened in a run. The set is closed; docs/events.md describes the JSON form.
+// Event is one thing that happened in a run. The set is closed; `headrace run --help` describes the JSON form.
 //
 //sumtype:decl
 type Event interface {

@@ -208,12 +208,20 @@ func (l *Live) panel(cols, rows int) []string {
 func (l *Live) line(a *attempt, name, cols int) string {
 	s := l.plain.o.Style
 	head := "  " + pad(cut(Clean(a.Name), name-1), name)
-	clock := pad(Span(l.now().Sub(a.Start)), 7)
+	clock := pad(clock(l.now().Sub(a.Start)), 6)
 	if room := cols - 1; columns(head+" "+clock) > room {
 		return cut(head+" "+clock, room-1)
 	}
 	last := cut(Clean(a.last), max(0, cols-2-columns(head+" "+clock+" ")))
 	return s.bold(head) + " " + s.warn(clock) + " " + s.dim(last)
+}
+
+// clock is Span for a time that is seen to pass.
+func clock(d time.Duration) string {
+	if d > 0 && d < time.Second {
+		return fmt.Sprintf("%.1fs", d.Seconds())
+	}
+	return Span(d)
 }
 
 // bar shows how far the run is.
@@ -231,7 +239,7 @@ func (l *Live) bar(cols int) string {
 	if n := t.counts[job.Cancelled]; n > 0 {
 		text += fmt.Sprintf(", %d dropped", n)
 	}
-	text += "  " + Span(l.now().Sub(t.started))
+	text += "  " + clock(l.now().Sub(t.started))
 	if left := l.timeLeft(); left != "" {
 		text += ", " + left
 	}
