@@ -390,7 +390,10 @@ func (w *world) met(happened func()) fault {
 
 // rested waits until a store that went wrong has come to itself.
 func (w *world) rested() {
-	for w.store.slow || w.store.blind || w.store.armed == down && w.store.fired == down {
+	for n := 0; w.store.slow || w.store.blind || w.store.armed == down && w.store.fired == down; n++ {
+		if n > 60 {
+			w.fail("the owner does not come back after %s", w.store.fired)
+		}
 		time.Sleep(time.Second)
 		w.settle()
 	}
