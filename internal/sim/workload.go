@@ -52,7 +52,7 @@ func (w *world) actions() []action {
 		{max(0, 16-crowded/3), w.submit}, {10, w.register}, {24, w.ask}, {3, w.stopAsking}, {8, w.beat},
 		{26, w.tell}, {6, w.tellOld}, {6, w.cancelJob}, {3, w.cancelBuild}, {4, w.bump}, {3, w.drain}, {1, w.pardon},
 		{2, w.removeWorker}, {4, w.setChannel}, {3, w.pause}, {3, w.failJob}, {4, w.deleteJob}, {2, w.deleteBuild},
-		{2, w.clearFailures}, {3, w.progress}, {4, w.why}, {22, w.wait}, {2, w.restart}, {2, w.await}, {1, w.signOff},
+		{2, w.clearFailures}, {3, w.progress}, {6, w.why}, {22, w.wait}, {2, w.restart}, {2, w.await}, {1, w.signOff},
 	}
 }
 
@@ -142,10 +142,13 @@ func (w *world) spec() job.Spec {
 	if w.chance(40) {
 		s.System = "arm"
 	}
+	if k := find(w.m.jobs, (*mJob).held); k != nil && w.chance(4) { // ask again for what is being stopped
+		s.Channel, s.Kind, s.Key, s.System, s.Features, s.Pin = k.Channel, k.Kind, k.Key, k.System, k.Features, k.Pin
+	}
 	if w.chance(8) {
 		s.NotBefore = w.now().Add(pick(w, -time.Minute, 30*time.Second, 2*time.Hour, 30*time.Hour))
 	}
-	if w.chance(5) {
+	if w.chance(3) {
 		s.Gate = pick(w, job.Gate{Key: "one", Limit: 1}, job.Gate{Key: "two", Limit: 2}, job.Gate{Key: "none"})
 	}
 	if w.chance(5) {
