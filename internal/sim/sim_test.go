@@ -17,7 +17,7 @@ var (
 const enough = 300
 
 // stepsPerSeed is a compromise: long enough that everything meets, short enough to read.
-const stepsPerSeed = 400
+const stepsPerSeed = 200
 
 // run plays one seed in a bubble of its own.
 func run(t *testing.T, seed uint64) (res Result) {
