@@ -3,6 +3,7 @@ package sim
 import (
 	"context"
 	"errors"
+	"sync/atomic"
 	"time"
 
 	"github.com/headrace/headrace/job"
@@ -38,6 +39,7 @@ var errInjected = errors.New("injected fault")
 // world looks at it while the owner is quiet.
 type store struct {
 	*memory.Store
+	turns        atomic.Int64 // the world's: what it wrote and read before is the owner's to see
 	armed, fired fault
 	at           job.Time // of the batch that met the fault
 	loaded       job.Time // last
@@ -77,6 +79,7 @@ func (s *store) pause() {
 
 // Load implements queue.Store; it ends the fault down.
 func (s *store) Load(ctx context.Context, fn func(job.Change) error) (queue.Head, error) {
+	s.turns.Load()
 	if s.armed == down && s.fired == down {
 		s.armed = noFault
 	}
@@ -87,6 +90,7 @@ func (s *store) Load(ctx context.Context, fn func(job.Change) error) (queue.Head
 
 // Commit implements queue.Store.
 func (s *store) Commit(ctx context.Context, b *queue.Batch) error {
+	s.turns.Load()
 	s.pause()
 	switch {
 	case s.fire(failsOnce, b.At), s.fire(down, b.At):
@@ -117,6 +121,7 @@ func (s *store) Commit(ctx context.Context, b *queue.Batch) error {
 
 // Committed implements queue.Store.
 func (s *store) Committed(ctx context.Context, number uint64) (bool, error) {
+	s.turns.Load()
 	if s.blind {
 		s.blind = false
 		return false, errInjected
@@ -126,6 +131,7 @@ func (s *store) Committed(ctx context.Context, number uint64) (bool, error) {
 
 // Lookup implements queue.Store.
 func (s *store) Lookup(ctx context.Context, q *queue.Query) (*queue.Found, error) {
+	s.turns.Load()
 	if s.fire(lookupFails, job.At(time.Now())) {
 		return nil, errInjected
 	}

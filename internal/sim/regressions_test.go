@@ -52,6 +52,9 @@ func (b *bed) restart() {
 	b.open()
 }
 
+// pass lets time pass in the synctest bubble.
+func (b *bed) pass(d time.Duration) { time.Sleep(d) }
+
 func (b *bed) must(err error) {
 	b.t.Helper()
 	if err != nil {
@@ -162,7 +165,7 @@ func TestNewSessionIsServedAndTheOldOneIsTold(t *testing.T) {
 			answer <- err
 		}()
 		synctest.Wait()
-		time.Sleep(2 * job.DefaultTTL)
+		b.pass(2 * job.DefaultTTL)
 		fresh := b.worker("w", 1)
 		if err := <-answer; !errors.Is(err, job.ErrWorkerLive) {
 			t.Errorf("the old session was told %v", err)
@@ -222,7 +225,7 @@ func TestLeaseRunsOutOnceTheEngineJudgesAgain(t *testing.T) {
 		b.lease(b.worker("w", 1), 1)
 		c.CallerJudges = false
 		b.must(b.SetChannel(t.Context(), c))
-		time.Sleep(2 * job.DefaultTTL)
+		b.pass(2 * job.DefaultTTL)
 		if s := b.state(id); s != "Ready" {
 			t.Errorf("the job is %q, want Ready again", s)
 		}
@@ -253,7 +256,7 @@ func TestGraceBeginsWhenAWorkerCanDoLess(t *testing.T) {
 		b.submit(nil, nil, job.Spec{ID: id, System: "arm"})
 		w.Systems = nil
 		b.must(b.Register(t.Context(), w))
-		time.Sleep(25 * time.Hour)
+		b.pass(25 * time.Hour)
 		if s := b.state(id); s != "" {
 			t.Errorf("the job is %q, want it to have ended as unsupported", s)
 		}

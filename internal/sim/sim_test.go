@@ -11,19 +11,18 @@ import (
 var (
 	seeds = flag.Uint64("seeds", 300, "how many seeds to run")
 	first = flag.Uint64("first", 1, "the first seed")
+	// The default is a compromise: long enough that everything meets, short enough to read.
+	steps = flag.Int("steps", 200, "how many steps to take in each")
 )
 
 // enough seeds for everything to happen in some.
 const enough = 300
 
-// stepsPerSeed is a compromise: long enough that everything meets, short enough to read.
-const stepsPerSeed = 400
-
 // run plays one seed in a bubble of its own.
 func run(t *testing.T, seed uint64) (res Result) {
 	synctest.Test(t, func(t *testing.T) {
 		var err error
-		if res, err = Run(seed, stepsPerSeed, synctest.Wait); err != nil {
+		if res, err = Run(seed, *steps, synctest.Wait); err != nil {
 			t.Error(err)
 		}
 	})

@@ -69,7 +69,7 @@ func (w *world) actions() []action {
 		{2, w.deleteBuild},
 		{2, w.clearFailures},
 		{3, w.progress},
-		{4, w.why},
+		{6, w.why},
 		{22, w.wait},
 		{2, w.restart},
 		{2, w.await},
@@ -163,10 +163,13 @@ func (w *world) spec() job.Spec {
 	if w.chance(40) {
 		s.System = "arm"
 	}
+	if k := find(w.m.jobs, (*mJob).held); k != nil && w.chance(4) { // ask again for what is being stopped
+		s.Channel, s.Kind, s.Key, s.System, s.Features, s.Pin = k.Channel, k.Kind, k.Key, k.System, k.Features, k.Pin
+	}
 	if w.chance(8) {
 		s.NotBefore = w.now().Add(pick(w, -time.Minute, 30*time.Second, 2*time.Hour, 30*time.Hour))
 	}
-	if w.chance(5) {
+	if w.chance(3) {
 		s.Gate = pick(w, job.Gate{Key: "one", Limit: 1}, job.Gate{Key: "two", Limit: 2}, job.Gate{Key: "none"})
 	}
 	if w.chance(5) {

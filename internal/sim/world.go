@@ -390,13 +390,14 @@ func (w *world) met(happened func()) fault {
 
 // rested waits until a store that went wrong has come to itself.
 func (w *world) rested() {
-	for w.store.slow || w.store.blind || w.store.armed == down && w.store.fired == down {
-		time.Sleep(time.Second)
-		w.settle()
+	for n := 0; w.store.slow || w.store.blind || w.store.armed == down && w.store.fired == down; n++ {
+		if n > 60 {
+			w.fail("the owner does not come back after %s", w.store.fired)
+		}
+		w.pass(time.Second)
 	}
 	if late := time.Since(time.Now().Truncate(time.Second)); late > 0 {
-		time.Sleep(time.Second - late)
-		w.settle()
+		w.pass(time.Second - late)
 	}
 }
 
@@ -408,12 +409,18 @@ func (w *world) looks() (at []job.Time) {
 	return at
 }
 
+// pass lets the owner go on for so long.
+func (w *world) pass(d time.Duration) {
+	w.store.turns.Add(1)
+	time.Sleep(d)
+	w.settle()
+}
+
 // sleep lets time pass.
 func (w *world) sleep(d time.Duration) {
 	w.note("sleep %v", d)
 	w.arm()
-	time.Sleep(d)
-	w.settle()
+	w.pass(d)
 	w.met(w.m.round)
 	w.seen["sleep "]++
 }
