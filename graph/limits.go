@@ -50,8 +50,15 @@ const (
 func (l Limits) withDefaults() Limits {
 	d := DefaultLimits()
 	for _, f := range []struct{ have, want *int }{
-		{&l.Jobs, &d.Jobs}, {&l.Job, &d.Job}, {&l.Command, &d.Command}, {&l.Name, &d.Name}, {&l.Text, &d.Text},
-		{&l.Env, &d.Env}, {&l.Needs, &d.Needs}, {&l.Edges, &d.Edges}, {&l.List, &d.List},
+		{&l.Jobs, &d.Jobs},
+		{&l.Job, &d.Job},
+		{&l.Command, &d.Command},
+		{&l.Name, &d.Name},
+		{&l.Text, &d.Text},
+		{&l.Env, &d.Env},
+		{&l.Needs, &d.Needs},
+		{&l.Edges, &d.Edges},
+		{&l.List, &d.List},
 	} {
 		if *f.have <= 0 {
 			*f.have = *f.want

@@ -33,7 +33,7 @@ func elements(t *testing.T, text string) map[string]int {
 	d := xml.NewDecoder(strings.NewReader(text))
 	for {
 		token, err := d.Token()
-		if err == io.EOF {
+		if errors.Is(err, io.EOF) {
 			return count
 		}
 		if err != nil {

@@ -35,34 +35,48 @@ func TestPlan(t *testing.T) {
 	}{
 		"longest path first": {
 			"a: {run: x}, b: {run: x}, c: {run: x}, d: {run: x, needs: b}", 2,
-			[]string{"b@0-2", "c@0-5", "d@2-5", "a@5-6"}, []string{"b", "d"}, 3, 11, 6,
+			[]string{"b@0-2", "c@0-5", "d@2-5", "a@5-6"},
+			[]string{"b", "d"},
+			3, 11, 6,
 		},
 		"one slot": {
 			"a: {run: x}, b: {run: x}, c: {run: x}, d: {run: x, needs: b}", 1,
-			[]string{"b@0-2", "c@2-7", "d@7-10", "a@10-11"}, []string{"b", "d"}, 3, 11, 11,
+			[]string{"b@0-2", "c@2-7", "d@7-10", "a@10-11"},
+			[]string{"b", "d"},
+			3, 11, 11,
 		},
 		"no bound": {
 			"a: {run: x}, b: {run: x, needs: {a: finish}}, c: {run: x, needs: {a: order}}", 0,
-			[]string{"a@0-1", "c@0-5", "b@1-3"}, []string{"c"}, 2, 8, 5,
+			[]string{"a@0-1", "c@0-5", "b@1-3"},
+			[]string{"c"},
+			2, 8, 5,
 		},
 		"priority": {
 			"c: {run: x}, a: {run: x, priority: 1}", 1, []string{"a@0-1", "c@1-6"}, []string{"c"}, 2, 6, 6,
 		},
 		"exclusive runs alone": {
 			"a: {run: x}, b: {run: x}, c: {run: x, exclusive: true}, d: {run: x}", 3,
-			[]string{"c@0-5", "d@5-8", "b@5-7", "a@5-6"}, []string{"c"}, 4, 11, 8,
+			[]string{"c@0-5", "d@5-8", "b@5-7", "a@5-6"},
+			[]string{"c"},
+			4, 11, 8,
 		},
 		"exclusive waits": {
 			"a: {run: x, exclusive: true}, b: {run: x}, d: {run: x}", 3,
-			[]string{"d@0-3", "b@0-2", "a@3-4"}, []string{"d"}, 3, 6, 4,
+			[]string{"d@0-3", "b@0-2", "a@3-4"},
+			[]string{"d"},
+			3, 6, 4,
 		},
 		"order lifts": {
 			"a: {run: x}, b: {run: x}, c: {run: x, needs: {a: order}}", 1,
-			[]string{"a@0-1", "c@1-6", "b@6-8"}, []string{"c"}, 3, 8, 8,
+			[]string{"a@0-1", "c@1-6", "b@6-8"},
+			[]string{"c"},
+			3, 8, 8,
 		},
 		"order in a cycle is ignored": {
 			"a: {run: x, needs: {c: order}}, b: {run: x}, c: {run: x, needs: {a: order}}", 1,
-			[]string{"c@0-5", "b@5-7", "a@7-8"}, []string{"c"}, 3, 8, 8,
+			[]string{"c@0-5", "b@5-7", "a@7-8"},
+			[]string{"c"},
+			3, 8, 8,
 		},
 		"unknown estimate": {
 			"x: {run: x}, y: {run: x, needs: x}", 1, []string{"x@0-1", "y@1-2"}, []string{"x", "y"}, 1, 2, 2,

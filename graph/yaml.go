@@ -44,7 +44,7 @@ func newYAMLReader(src *bufio.Reader, d *decoder) *yamlReader {
 func (r *yamlReader) read() error {
 	for {
 		line, err := r.readLine()
-		if err != nil && err != io.EOF {
+		if err != nil && !errors.Is(err, io.EOF) {
 			return err
 		}
 		if len(line) > 0 {
@@ -52,7 +52,7 @@ func (r *yamlReader) read() error {
 				return err
 			}
 		}
-		if err == io.EOF {
+		if errors.Is(err, io.EOF) {
 			return r.flush()
 		}
 	}
@@ -75,7 +75,7 @@ func (r *yamlReader) readLine() ([]byte, error) {
 		case errors.Is(err, errTooLarge):
 			r.d.tooLarge(place{r.line, 1})
 			return nil, errStop
-		case err != nil && err != io.EOF:
+		case err != nil && !errors.Is(err, io.EOF):
 			return nil, err
 		}
 		if line != nil {

@@ -106,7 +106,7 @@ func (r *yamlReader) tokens(piece string) (token.Tokens, error) {
 			r.d.add(place{r.first, 1}, "%s; jobs stand one below the other, or use JSON", tooBig(r.d.lim))
 			return nil, errStop
 		}
-		if err == io.EOF {
+		if errors.Is(err, io.EOF) {
 			return all, nil
 		}
 		if err != nil {

@@ -184,7 +184,8 @@ func (a *advance) check() {
 			continue
 		}
 		if end, ok := m.patience(j); ok {
-			if end <= now && j.in.keep > 0 {
+			// Whoever of this list ends first: what nobody needs since then was as unsupported as the rest.
+			if end <= now {
 				a.emit(m.end(j, now, End{Outcome: Unsupported, Message: "no known worker can run it"}))
 				continue
 			}
@@ -202,6 +203,8 @@ func (a *advance) check() {
 			if !ready {
 				a.emit(JobBlocked{Job: j.id, Seq: j.seq})
 			}
+		default:
+			// It started or ended meanwhile.
 		}
 	}
 }
@@ -218,7 +221,8 @@ func (a *advance) ending() {
 		}
 		b.ending = false
 		if b.open == 0 && !b.Staged && m.builds[b.Build.ID] == b {
-			a.emit(BuildEnded{Build: b.Build.ID, At: a.at.Now, Outcome: or(b.worst, Succeeded)})
+			// Spare: even if the verdict is Cancelled, as a target was, nobody cancelled the build.
+			a.emit(BuildEnded{Build: b.Build.ID, At: a.at.Now, Outcome: or(b.worst, Succeeded), Spare: true})
 		}
 	}
 }

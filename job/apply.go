@@ -47,6 +47,9 @@ func (m *Machine) applyJob(c Change) error {
 	}
 	switch c := c.(type) {
 	case JobKept:
+		if j.done() {
+			return illegal(c, j)
+		}
 		own, x := c.Own, j.extra()
 		j.in.take(own.offers())
 		if x.own != nil {
@@ -75,11 +78,22 @@ func (m *Machine) applyJob(c Change) error {
 	case JobEnded:
 		return m.applyEnded(j, &c)
 	case JobFreed:
+		if !j.Held() {
+			return illegal(c, j)
+		}
 		m.applyFreed(j)
 	case JobSettled:
+		if !j.flags.has(openEnd) {
+			return illegal(c, j)
+		}
 		j.flags.clear(openEnd)
 		m.forget(j)
 	case JobProgress:
+		if !j.running() {
+			return illegal(c, j)
+		}
+	default:
+		// Apply has dealt with the others: they name no job in memory.
 	}
 	return nil
 }
@@ -118,6 +132,12 @@ func (m *Machine) applyAdded(r *Record) error {
 		return fmt.Errorf("apply JobAdded: job %s is already in memory", r.Spec.ID)
 	}
 	s := &r.Spec
+	if twin := m.byIdentity.get(s.Identity()); twin != nil && r.End == nil {
+		return fmt.Errorf("apply JobAdded: job %s has the identity of %s, which is unfinished", s.ID, twin.id)
+	}
+	if (r.Running || r.Held) && r.Last == nil {
+		return fmt.Errorf("apply JobAdded: job %s has a lease without an attempt", s.ID)
+	}
 	j := &Job{
 		id: s.ID, seq: r.Seq, at: r.At, name: s.Name, key: s.Key,
 		class: m.class(s.Class()), state: Blocked{}, estimate: or(s.Estimate, DefaultEstimate),
@@ -139,7 +159,8 @@ func (m *Machine) applyAdded(r *Record) error {
 	m.seq = max(m.seq, r.Seq)
 	m.touch(j)
 	if r.End != nil {
-		return m.loadEnded(j, r)
+		m.loadEnded(j, r)
+		return nil
 	}
 	m.byIdentity.put(j)
 	if r.Running {
@@ -190,21 +211,17 @@ func (m *Machine) condemn(j, d *Job) {
 }
 
 // loadEnded takes up a Done job that still has something to tell or to free.
-func (m *Machine) loadEnded(j *Job, r *Record) error {
+func (m *Machine) loadEnded(j *Job, r *Record) {
 	j.state = Blocked{}.End(r.End)
 	if r.Open {
 		j.flags.set(openEnd)
 		m.doomed = append(m.doomed, doom{nil, j})
 	}
 	if r.Held {
-		if r.Last == nil {
-			return fmt.Errorf("apply JobAdded: job %s is held without an attempt", j.id)
-		}
 		j.flags.set(heldAttempt)
 		m.lingering[j.Identity()] = j
 		m.attach(j, r.Last.Start)
 	}
-	return nil
 }
 
 func (m *Machine) applyStarted(j *Job, c *JobStarted) error {
@@ -282,6 +299,9 @@ func (m *Machine) applyRetried(j *Job, c *JobRetried) error {
 }
 
 func (m *Machine) applyEnded(j *Job, c *JobEnded) error {
+	if c.Held && !j.running() {
+		return illegal(*c, j)
+	}
 	end := c.End
 	switch s := j.state.(type) {
 	case Blocked:
@@ -350,7 +370,7 @@ func (m *Machine) leaveNeeds(j *Job, end *End) {
 		x.doom.more.tells--
 		x.doom = nil
 	}
-	j.in, j.out = demand{}, offer{}
+	j.out = offer{}
 	if slot := j.slot; slot != 0 && !j.flags.has(heldAttempt) {
 		m.still(j)
 	}
@@ -367,6 +387,7 @@ func (m *Machine) tellDependents(j *Job, end *End) {
 			m.look(e.job)
 		}
 	}
+	j.in = demand{} // nobody asks for it any more
 }
 
 func (m *Machine) applyFreed(j *Job) {
@@ -412,13 +433,16 @@ func (m *Machine) class(c Class) *class {
 
 func (m *Machine) applyWorker(w Worker) {
 	old := m.workers[w.Name]
+	unserved := false
 	for _, k := range m.classes {
-		if old != nil && len(old.Lacks(k.Class)) == 0 {
+		had := old != nil && len(old.Lacks(k.Class)) == 0
+		if had {
 			k.capable--
 		}
 		if len(w.Lacks(k.Class)) == 0 {
 			k.capable++
 		}
+		unserved = unserved || had && k.capable == 0
 	}
 	if old == nil {
 		m.workers[w.Name] = &worker{Worker: w}
@@ -429,6 +453,9 @@ func (m *Machine) applyWorker(w Worker) {
 		heap.Push(&m.pens, pen{w.Until, w.Name})
 	}
 	m.moved = append(m.moved, w.Name)
+	if unserved {
+		m.lookUnserved()
+	}
 }
 
 func (m *Machine) applyWorkerRemoved(name string) {
@@ -471,11 +498,13 @@ func (m *Machine) some(f func(*Job) bool) []*Job {
 func (m *Machine) applyChannel(c Channel) {
 	c.PausedKinds = slices.Clone(c.PausedKinds)
 	m.channels[c.Name] = &c
-	for _, n := range m.Workers() {
-		m.moved = append(m.moved, n)
-	}
-	for _, j := range m.some(func(j *Job) bool { return j.class.Channel == c.Name && j.waiting() }) {
-		m.touch(j)
+	m.moved = append(m.moved, m.Workers()...)
+	for _, j := range m.some(func(j *Job) bool { return j.class.Channel == c.Name }) {
+		if j.waiting() {
+			m.touch(j)
+		} else if j.leased() != nil {
+			m.retime(j) // who judges its lease may have changed
+		}
 	}
 	m.lookUnserved()
 }

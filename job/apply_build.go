@@ -21,6 +21,8 @@ func (m *Machine) applyBuild(c Change) error {
 		id = c.Build
 	case BuildEnded:
 		id = c.Build
+	default:
+		// Apply passes on those of builds alone.
 	}
 	b := m.builds[id]
 	if b == nil {
@@ -37,11 +39,17 @@ func (m *Machine) applyBuild(c Change) error {
 		}
 		m.mayEnd(b)
 	case BuildSealed:
+		if !b.Staged {
+			return fmt.Errorf("apply %T: build %s is complete already", c, id)
+		}
 		b.Staged = false
 		m.unstage(b, 0)
 		m.enterGate(b)
 		m.mayEnd(b)
 	case BuildActivated:
+		if b.active {
+			return fmt.Errorf("apply %T: build %s is under way already", c, id)
+		}
 		m.reoffer(b, func() { b.active = true })
 		m.leaveQueue(b)
 		if g := m.gates[b.Build.Gate.Key]; g != nil && b.Build.Gate.Key != "" {
@@ -51,6 +59,8 @@ func (m *Machine) applyBuild(c Change) error {
 		m.reoffer(b, func() { b.priority = c.Priority })
 	case BuildEnded:
 		m.applyBuildEnded(b, &c)
+	default:
+		// Apply passes on those of builds alone.
 	}
 	return nil
 }

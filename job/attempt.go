@@ -72,6 +72,9 @@ func (m *Machine) Renew(now Time, l Lease, output Time) error {
 	j.last.lease.deadline = now.Add(m.Channel(j.class.Channel).TTL)
 	j.last.lease.beat = now
 	j.last.lease.output = max(j.last.lease.output, min(output, now))
+	if at, ok := m.nextLook(j); ok {
+		m.alarm(j, at) // sooner than before only if the channel's TTL was shortened
+	}
 	return nil
 }
 

@@ -77,6 +77,16 @@ func (m *Machine) othersNeed(j *Job, of ID) error {
 	return e
 }
 
+// Needing gives the live builds that need the job, directly or through dependents, oldest first, at most 20.
+func (m *Machine) Needing(j *Job) []BuildRecord {
+	builds, _ := m.needing(j)
+	var list []BuildRecord
+	for _, b := range builds[:min(len(builds), neededMax)] {
+		list = append(list, b.record())
+	}
+	return list
+}
+
 // needing gives the live builds that need the job, directly or through dependents, oldest first, and whether
 // one of those dependents stands for itself.
 func (m *Machine) needing(j *Job) (builds []*build, alone bool) {

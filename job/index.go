@@ -55,3 +55,14 @@ func (x *index) remove(j *Job) {
 	}
 	j.twin = nil
 }
+
+// len counts the jobs.
+func (x *index) len() int {
+	n := 0
+	for _, j := range x.jobs {
+		for ; j != nil; j = j.twin {
+			n++
+		}
+	}
+	return n
+}

@@ -90,7 +90,6 @@ type class struct {
 	jobs    int // in memory
 	capable int // known workers that could run it
 	since   Time
-	cleared bool // since is to be cleared
 }
 
 // worker is a known worker with what it runs.
@@ -334,6 +333,7 @@ func (q timers) Less(a, b int) bool {
 	}
 	return q[a].seq < q[b].seq
 }
+
 func (q timers) Swap(a, b int) {
 	q[a], q[b] = q[b], q[a]
 	q[a].slot, q[b].slot = int32(a+1), int32(b+1)

@@ -57,8 +57,8 @@ func (s *Spec) Identity() Identity {
 // DefaultEstimate stands for a duration that nobody knows.
 const DefaultEstimate = 10 * time.Second
 
-// Gate is a concurrency key with how many may be under way at once; an empty Key is no gate. Where
-// holders of one key name different limits, the newest holder's limit counts.
+// Gate is a concurrency key with how many may be under way at once; an empty Key is no gate. Keys of jobs are
+// apart by channel, those of builds are not. Where several name one key with different limits, each goes by its own.
 type Gate struct {
 	Key   string
 	Limit int32

@@ -15,7 +15,8 @@ type Submission struct {
 	Jobs   []Spec
 	// First is the place of Jobs[0] in all that was asked for, where errors name it.
 	First int
-	// Refs are the build's targets and awaited jobs, by the ids in Jobs or of other jobs.
+	// Refs are the build's targets and awaited jobs, by the ids in Jobs or of other jobs. The first that a build
+	// makes to an unfinished job stands; further ones change nothing.
 	Refs []Ref
 	// Own is what jobs without a build get.
 	Own Own
@@ -138,6 +139,9 @@ func (d *submission) resolve() error {
 				return &ConflictError{identity, d.reply[first].ID, have, asked}
 			}
 			d.reply[i] = Submitted{d.reply[first].ID, Joined}
+			if d.reply[first].How == Reused {
+				d.reply[i].How = Reused // it is no longer in memory to be joined
+			}
 			continue
 		}
 		here[identity] = i
@@ -283,21 +287,9 @@ func (d *submission) nameOf(i int) string {
 }
 
 // sort puts the new jobs in an order in which dependencies come first, else as asked, and marks the order edges that
-// lie on a cycle. The others count in the sorting, too: an edge to a job that is not made yet would be lost.
+// lie on a cycle. Those that do not count as dependencies here: an edge is joined when its dependent is made.
 func (d *submission) sort() error {
-	g := digraph{next: make([][]int, len(d.s.Jobs))}
-	for i := range d.s.Jobs {
-		for _, n := range d.needs[i] {
-			if k, ok := d.made[n.Job]; ok && n.Policy != Order {
-				g.next[i] = append(g.next[i], k)
-			}
-		}
-	}
-	for i := range d.s.Jobs {
-		if d.creates(i) {
-			g.nodes = append(g.nodes, i)
-		}
-	}
+	g := d.graph(func(n *Need) bool { return n.Policy != Order })
 	order, cycle := g.topological()
 	if cycle != nil {
 		names := make([]string, len(cycle))
@@ -307,40 +299,43 @@ func (d *submission) sort() error {
 		return &CycleError{names}
 	}
 	d.order = order
-	if d.loosen(&g) {
+	orders := func(n Need) bool { return n.Policy == Order }
+	if slices.ContainsFunc(d.needs, func(needs []Need) bool { return slices.ContainsFunc(needs, orders) }) {
+		d.loosen()
+		g = d.graph(func(n *Need) bool { return !n.Loose })
 		d.order, _ = g.topological()
 	}
 	return nil
 }
 
-// loosen marks the order edges that lie on a cycle, leaves those that do not in the graph, and reports whether there are any.
-func (d *submission) loosen(g *digraph) (sorts bool) {
-	needs := make([]int, len(g.next)) // how many edges of each place are not order edges
-	for i := range d.needs {
-		needs[i] = len(g.next[i])
-		for _, n := range d.needs[i] {
-			if k, ok := d.made[n.Job]; ok && n.Policy == Order {
-				g.next[i] = append(g.next[i], k)
-				sorts = true
-			}
+// graph gives the edges among the new jobs that count.
+func (d *submission) graph(counts func(*Need) bool) digraph {
+	g := digraph{next: make([][]int, len(d.s.Jobs))}
+	for i := range d.s.Jobs {
+		if d.creates(i) {
+			g.nodes = append(g.nodes, i)
 		}
-	}
-	if !sorts {
-		return false
-	}
-	ring := g.components()
-	for i := range d.needs {
-		g.next[i] = g.next[i][:needs[i]]
 		for k := range d.needs[i] {
 			n := &d.needs[i][k]
-			if to, ok := d.made[n.Job]; ok && n.Policy == Order {
-				if n.Loose = ring[i] == ring[to]; !n.Loose {
-					g.next[i] = append(g.next[i], to)
-				}
+			if to, ok := d.made[n.Job]; ok && counts(n) {
+				g.next[i] = append(g.next[i], to)
 			}
 		}
 	}
-	return true
+	return g
+}
+
+// loosen marks the order edges that lie on a cycle.
+func (d *submission) loosen() {
+	g := d.graph(func(*Need) bool { return true })
+	ring := g.components()
+	for i := range d.needs {
+		for k := range d.needs[i] {
+			n := &d.needs[i][k]
+			to, ok := d.made[n.Job]
+			n.Loose = ok && n.Policy == Order && ring[i] == ring[to]
+		}
+	}
 }
 
 // add gives the changes that make the new jobs.
@@ -412,13 +407,25 @@ func (d *submission) refer() error {
 		default:
 			return fmt.Errorf("%s: job %s: %w", field, r.Job, ErrNotFound)
 		}
-		refs = append(refs, r)
+		if r.Ended != 0 || !d.refers(refs, r.Job) {
+			refs = append(refs, r)
+		}
 	}
 	if d.s.Build != nil && (len(refs) > 0 || len(d.s.Jobs) > 0) {
 		d.changes = append(d.changes, BuildReferred{Build: d.s.Build.ID, Refs: refs})
 	}
 	d.changes = append(d.changes, d.after...)
 	return nil
+}
+
+// refers reports whether the build has a wish for the unfinished job already: the first one stands. A second must not
+// reach the store, which would give both to the next owner.
+func (d *submission) refers(refs []Ref, id ID) bool {
+	if slices.ContainsFunc(refs, func(r Ref) bool { return r.Job == id && r.Ended == 0 }) {
+		return true
+	}
+	j := d.m.jobs[id]
+	return j != nil && slices.ContainsFunc(j.wishes, func(w wish) bool { return w.build.Build.ID == d.s.Build.ID })
 }
 
 // Seal completes a staged build: it becomes visible and, if its gate has room, is under way.

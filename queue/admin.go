@@ -85,6 +85,13 @@ func (q *Queue) CancelBuild(ctx context.Context, id job.ID, spare bool) error {
 
 // CancelJob ends a job as cancelled; see job.Machine.CancelJob. of is the build on whose behalf it is asked, or zero.
 func (q *Queue) CancelJob(ctx context.Context, id, of job.ID, force bool, why string) error {
+	return q.endJob(ctx, id, func(r *round) ([]job.Change, error) {
+		return q.machine.CancelJob(r.at.Now, id, of, force, why)
+	})
+}
+
+// endJob decides about an unfinished job; job.ErrEnded if the store knows it as one that has ended.
+func (q *Queue) endJob(ctx context.Context, id job.ID, decide func(*round) ([]job.Change, error)) error {
 	query := func(m *job.Machine, query *Query) {
 		if _, ok := m.Job(id); !ok {
 			query.Jobs = append(query.Jobs, id)
@@ -94,13 +101,14 @@ func (q *Queue) CancelJob(ctx context.Context, id, of job.ID, force bool, why st
 		if _, ok := q.machine.Job(id); !ok && r.found.Jobs[id] != nil {
 			return nil, job.ErrEnded
 		}
-		return q.machine.CancelJob(r.at.Now, id, of, force, why)
+		return decide(r)
 	})
 }
 
-// FailJob ends a job that never started with the caller's verdict and result.
+// FailJob ends a job that does not run with the caller's verdict and result. job.ErrBusy: it runs; job.ErrEnded: it has
+// ended; ErrNotFound: there is no such job.
 func (q *Queue) FailJob(ctx context.Context, id job.ID, why string, result []byte) error {
-	return change(ctx, q, nil, func(r *round) ([]job.Change, error) {
+	return q.endJob(ctx, id, func(r *round) ([]job.Change, error) {
 		return q.machine.FailJob(r.at.Now, id, why, result)
 	})
 }

@@ -20,6 +20,8 @@ var (
 	ErrClosed = errors.New("queue closed")
 	// ErrRequest: the request id was used before, for another command.
 	ErrRequest = errors.New("request id used twice")
+	// ErrUnfinished: the job has not ended, so that it has no result yet.
+	ErrUnfinished = errors.New("not ended yet")
 	// ErrNotFound is job.ErrNotFound: there is no such job, build or worker.
 	ErrNotFound = job.ErrNotFound
 )

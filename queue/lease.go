@@ -146,27 +146,6 @@ func (q *Queue) want(name string) {
 	q.sched.Want(name, n, load)
 }
 
-// evict sends away who waits under the worker's name for another session than this: nobody may be there any more to run
-// what that call would get.
-func (r *round) evict(name string, session job.ID, why error) {
-	q := r.q
-	list := q.waiters[name]
-	stay := make([]*waiter, 0, len(list))
-	for _, w := range list {
-		if w.session == session {
-			stay = append(stay, w)
-			continue
-		}
-		r.after = append(r.after, func(failed error) {
-			w.settle(nil, or(failed, fmt.Errorf("worker %q: %w", name, why)))
-		})
-	}
-	if len(stay) < len(list) {
-		q.waiters[name] = stay
-		q.want(name)
-	}
-}
-
 // dismiss takes a waiter back.
 func (q *Queue) dismiss(w *waiter, err error) {
 	list := q.waiters[w.name]
@@ -177,6 +156,26 @@ func (q *Queue) dismiss(w *waiter, err error) {
 			w.settle(nil, err)
 			return
 		}
+	}
+}
+
+// evict ends the waiting of the worker's other sessions: what they were given would be lost.
+func (r *round) evict(name string, session job.ID, why error) {
+	q := r.q
+	list := q.waiters[name]
+	stay := make([]*waiter, 0, len(list))
+	for _, w := range list {
+		if w.session == session {
+			stay = append(stay, w)
+			continue
+		}
+		err := fmt.Errorf("worker %q: %w", name, why)
+		r.after = append(r.after, func(failed error) { w.settle(nil, or(failed, err)) })
+	}
+	if len(stay) < len(list) {
+		q.waiters[name] = stay
+		q.sched.Update() // it may not know the worker yet, or any more
+		q.want(name)
 	}
 }
 
@@ -191,9 +190,6 @@ func (q *Queue) assign(r *round, j *job.Job, name string) {
 		Limits: q.machine.LimitsOf(j),
 		Stop:   s.c,
 	}}
-	if old := q.stops[j.ID()]; old != nil {
-		old.close()
-	}
 	q.stops[j.ID()] = s
 	for _, w := range q.waiters[name] {
 		if len(w.got) == w.want {
@@ -224,12 +220,19 @@ func (q *Queue) serveWaiter(w *waiter, err error) {
 	w.settle(w.got, nil)
 }
 
-// stopped tells the worker of an attempt, if it is one of this owner's, that it is over.
-func (q *Queue) stopped(id job.ID, attempt int32) {
-	if s := q.stops[id]; s != nil && s.attempt == attempt {
-		s.close()
-		delete(q.stops, id)
+// stop tells the worker of an attempt, if it is one of this owner's, that it is over, once that is stored.
+func (r *round) stop(id job.ID, attempt int32) {
+	q := r.q
+	s := q.stops[id]
+	if s == nil || s.attempt != attempt {
+		return
 	}
+	delete(q.stops, id)
+	r.after = append(r.after, func(err error) {
+		if err == nil {
+			s.close()
+		}
+	})
 }
 
 // complete reads what the owner does not keep in memory: the jobs' contents.
@@ -309,6 +312,19 @@ func (q *Queue) Finish(ctx context.Context, f job.Report) error {
 func (q *Queue) Progress(ctx context.Context, l job.Lease, result []byte) error {
 	return change(ctx, q, nil, func(r *round) ([]job.Change, error) {
 		return r.q.machine.Progress(r.at.Now, l, result)
+	})
+}
+
+// Lost lists the running attempts of a channel whose worker has not been heard of for longer than the given time. It is for
+// channels whose caller judges lost leases: who judges one lost says so by Finish, with Aborted and LeaseLost.
+func (q *Queue) Lost(ctx context.Context, channel string, silent time.Duration) ([]job.Lease, error) {
+	return ask(ctx, q, func(r *round) ([]job.Lease, error) {
+		var list []job.Lease
+		for _, j := range q.machine.Lost(channel, r.at.Now, silent) {
+			a := j.Attempt()
+			list = append(list, job.Lease{Job: j.ID(), Attempt: a.Number, Token: a.Token})
+		}
+		return list, nil
 	})
 }
 

@@ -116,7 +116,7 @@ func (r *round) decide(c *call, answers map[job.ID]any) {
 		return
 	}
 	changes, v, err := c.decide(r)
-	if err == errVolatile {
+	if errors.Is(err, errVolatile) {
 		return
 	}
 	if err != nil {
@@ -195,14 +195,14 @@ func (r *round) note(c job.Change) {
 	case job.JobStarted:
 		q.Log.Info("started", "job", c.Job, "attempt", c.Attempt.Number, "worker", c.Attempt.Worker)
 	case job.JobRetried:
-		q.stopped(c.Job, c.Attempt.Number)
+		r.stop(c.Job, c.Attempt.Number)
 		q.Log.Info("to be tried again", "job", c.Job, "attempt", c.Attempt.Number, "outcome", c.Attempt.Outcome, "detail", c.Attempt.Detail)
+	case job.JobEnded:
+		r.noteEnd(&c)
 	case job.WorkerPut:
 		r.evict(c.Worker.Name, c.Worker.Session, job.ErrWorkerLive)
 	case job.WorkerRemoved:
-		r.evict(c.Name, job.ID{}, job.ErrNotFound)
-	case job.JobEnded:
-		r.noteEnd(&c)
+		r.evict(c.Name, job.ID{}, ErrNotFound)
 	case job.BuildEnded:
 		if r.found.Builds == nil {
 			r.found.Builds = map[job.ID]*job.BuildRecord{}
@@ -219,6 +219,8 @@ func (r *round) note(c job.Change) {
 		r.found.Cached[c.Identity] = &c
 	case job.FailureCleared:
 		delete(r.found.Cached, c.Identity)
+	default:
+		// The others tell later commands of the round nothing, and nobody waits for them.
 	}
 }
 
@@ -227,7 +229,7 @@ func (r *round) noteEnd(c *job.JobEnded) {
 	rec := &job.Record{Spec: job.Spec{ID: c.Job}, Seq: c.Seq, End: &c.End}
 	if c.Attempt != nil {
 		rec.Last, rec.LastEnd = &c.Attempt.Attempt, c.Attempt
-		q.stopped(c.Job, c.Attempt.Number)
+		r.stop(c.Job, c.Attempt.Number)
 	}
 	if r.found.Jobs == nil {
 		r.found.Jobs = map[job.ID]*job.Record{}

@@ -18,7 +18,7 @@ func (w *world) command(s step) func(context.Context) render {
 		"worker": (*world).worker, "drain": (*world).drain, "undrain": (*world).drain, "pardon": (*world).pardon, "remove": (*world).remove,
 		"signoff": (*world).signOff,
 		"submit":  (*world).submit, "bulk": (*world).bulk,
-		"lease": (*world).leaseJobs, "beat": (*world).beat, "progress": (*world).progress, "finish": (*world).finish,
+		"lease": (*world).leaseJobs, "lost": (*world).lost, "beat": (*world).beat, "progress": (*world).progress, "finish": (*world).finish,
 		"cancel": (*world).cancel, "bump": (*world).bump, "fail": (*world).fail, "delete": (*world).deleteJob, "clear": (*world).clear,
 		"await": (*world).await, "why": (*world).why, "jobs": (*world).listJobs, "builds": (*world).listBuilds,
 		"workers": (*world).listWorkers, "show": (*world).show, "damage": (*world).damage,
@@ -167,6 +167,23 @@ func (w *world) leaseJobs(s step) func(context.Context) render {
 				names = append(names, l)
 			}
 			return []string{"got " + strings.Join(names, ", ")}
+		}
+	}
+}
+
+// lost lists the attempts of a channel that were not heard of for so long.
+func (w *world) lost(s step) func(context.Context) render {
+	o := w.options(s, s.words[2:])
+	silent := o.duration("silent")
+	o.end()
+	return func(ctx context.Context) render {
+		leases, err := w.queue.Lost(ctx, channelName(s.words[1]), silent)
+		return func() []string {
+			var out []string
+			for _, l := range leases {
+				out = append(out, fmt.Sprintf("%s.%d", w.label(l.Job), l.Attempt))
+			}
+			return lines(out, err)
 		}
 	}
 }

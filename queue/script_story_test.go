@@ -151,6 +151,8 @@ func (w *world) tellJob(c job.Change) string {
 		return w.label(c.Job) + " has a partial result"
 	case job.JobDeleted:
 		return w.label(c.Job) + " is deleted"
+	default:
+		// Told elsewhere.
 	}
 	return ""
 }
@@ -224,7 +226,7 @@ func (w *world) tellBuild(c job.Change) string {
 		return fmt.Sprintf("build %s has priority %d", w.label(c.Build), c.Priority)
 	case job.BuildEnded:
 		line := fmt.Sprintf("build %s ended %s", w.label(c.Build), c.Outcome)
-		if c.Spare {
+		if c.Spare && c.Outcome == job.Cancelled {
 			line += ", what runs is spared"
 		}
 		if c.Erased {
@@ -233,6 +235,8 @@ func (w *world) tellBuild(c job.Change) string {
 		return line
 	case job.BuildDeleted:
 		return fmt.Sprintf("build %s is deleted", w.label(c.Build))
+	default:
+		// Told elsewhere.
 	}
 	return ""
 }

@@ -64,8 +64,11 @@ func (s *Scheduler) setHolder(e *entry, holds bool) {
 	}
 }
 
-// admit brings the best of each parking back.
+// admit brings the best of each parking back, while the key has room.
 func (s *Scheduler) admit(g *gate) {
+	if g == nil {
+		return
+	}
 	for _, p := range slices.Clone(g.parked) {
 		if !g.full(p.limit) {
 			s.unpark(p, p.ready.entries[0])

@@ -66,7 +66,6 @@ type entry struct {
 	index    int
 	priority int32
 	path     int64
-	gate     *gate // it counts as a holder of, or is parked at
 	holds    bool
 	parked   *parking
 }
@@ -89,7 +88,6 @@ type worker struct {
 	place    int // in waiting, from 1
 	turn     int64
 	reserved *job.Job
-	stamp    int64
 }
 
 // Update takes up what changed in the machine since the last call.
@@ -243,6 +241,8 @@ func (s *Scheduler) updateJob(j *job.Job) {
 		isReady = true
 	case job.Running:
 		holds = true
+	default:
+		// Blocked and Done jobs are neither in a heap nor holders, but for a Done one whose attempt is Held.
 	}
 	if !isReady && !(holds && j.Gate().Key != "") {
 		if e != nil {
@@ -257,8 +257,8 @@ func (s *Scheduler) updateJob(j *job.Job) {
 		s.entries[j] = e
 	}
 	if !isReady {
-		s.leave(e)
 		s.setHolder(e, true)
+		s.leave(e)
 		return
 	}
 	s.setHolder(e, false)
@@ -319,6 +319,8 @@ func (s *Scheduler) leave(e *entry) {
 		e.in = nil
 	} else {
 		s.pull(e)
+		// It may have been let in at its concurrency key: if it does not start, it is another's turn.
+		s.admit(s.gates[gateKey{c.key.Channel, e.job.Gate().Key}])
 	}
 	s.drop(c)
 }
@@ -359,6 +361,7 @@ func (r *ready) Len() int { return len(r.entries) }
 func (r *ready) Less(a, b int) bool {
 	return r.entries[a].before(r.entries[b], r.byAge)
 }
+
 func (r *ready) Swap(a, b int) {
 	r.entries[a], r.entries[b] = r.entries[b], r.entries[a]
 	r.entries[a].index, r.entries[b].index = a, b

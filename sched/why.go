@@ -71,6 +71,8 @@ func (s *Scheduler) Why(j *job.Job, now job.Time) Explanation {
 		return e
 	case job.Blocked:
 		s.blocked(&e, j, now)
+	default:
+		// A Ready job is explained below.
 	}
 	s.unserved(&e, j, now)
 	if _, ok := j.State().(job.Ready); ok {
@@ -93,7 +95,13 @@ func (s *Scheduler) blocked(e *Explanation, j *job.Job, now job.Time) {
 		e.add(Reason{What: WaitsForDependency, Text: fmt.Sprintf("waits for %d more", n)})
 	}
 	if !j.Needed() {
-		e.add(Reason{What: NotUnderWay, Text: "no build that needs it is under way yet"})
+		builds := s.m.Needing(j)
+		if len(builds) == 0 {
+			e.add(Reason{What: NotUnderWay, Text: "the build that it was made for is not complete yet"})
+		}
+		for _, b := range builds {
+			e.add(Reason{What: NotUnderWay, Name: b.Build.Name, Text: waitsToBegin(&b)})
+		}
 	}
 	if j.Wake() > now {
 		r := Reason{What: WaitsUntil, Until: j.Wake().Std(), Text: "not to start before " + stamp(j.Wake())}
@@ -109,6 +117,15 @@ func (s *Scheduler) blocked(e *Explanation, j *job.Job, now job.Time) {
 			Text: "an earlier job of the same key is still being stopped on " + twin.Attempt().Worker,
 		})
 	}
+}
+
+// waitsToBegin says why a build is not under way.
+func waitsToBegin(b *job.BuildRecord) string {
+	if b.Staged {
+		return fmt.Sprintf("build %q is not complete yet", b.Build.Name)
+	}
+	return fmt.Sprintf("build %q waits for a place under its concurrency key %q, which lets %d be under way",
+		b.Build.Name, b.Build.Gate.Key, max(b.Build.Gate.Limit, 1))
 }
 
 func stamp(t job.Time) string { return t.Std().Format("2006-01-02 15:04:05 MST") }

@@ -51,8 +51,10 @@ func (w *watch) exitVerdict(r *Result, end ended) verdict {
 	case r.ExitCode == 0:
 		return verdict{outcome: job.Succeeded}
 	case slices.Contains(w.command.RetryOn, r.ExitCode):
-		return verdict{job.Aborted, job.NoDetail,
-			fmt.Sprintf("exit code %d, which stands for a fault of the infrastructure", r.ExitCode)}
+		return verdict{
+			job.Aborted, job.NoDetail,
+			fmt.Sprintf("exit code %d, which stands for a fault of the infrastructure", r.ExitCode),
+		}
 	}
 	return verdict{job.Failed, job.NoDetail, fmt.Sprintf("exit code %d", r.ExitCode)}
 }
@@ -85,6 +87,8 @@ func notStarted(s startSpec, errno syscall.Errno) verdict {
 			}
 		}
 		what += fmt.Sprintf("; arguments and environment have %d bytes", size)
+	default:
+		// Any other error is the command's own.
 	}
 	return verdict{job.Failed, job.NotStarted, what}
 }

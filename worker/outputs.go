@@ -28,7 +28,7 @@ func checkGlob(glob string) error {
 	for seg := range strings.SplitSeq(glob, "/") {
 		switch {
 		case seg == "" || seg == "." || seg == "..":
-			return fmt.Errorf("output %q: want a path below the job's directory, without empty names, . or ..", glob)
+			return fmt.Errorf("output %q: want a path below the job's directory, without empty names, dot or dot-dot", glob)
 		case seg != "**" && strings.Contains(seg, "**"):
 			return fmt.Errorf("output %q: ** must stand alone between slashes", glob)
 		}

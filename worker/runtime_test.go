@@ -13,6 +13,7 @@ import (
 	"github.com/headrace/headrace/job"
 	"github.com/headrace/headrace/queue"
 	"github.com/headrace/headrace/store/memory"
+	"golang.org/x/sys/unix"
 )
 
 // engine runs a queue on a store in memory until the test ends.
@@ -206,12 +207,16 @@ func TestRuntimeIsRefusedUnderALiveName(t *testing.T) {
 	}
 }
 
-// gate is a FIFO at which a command waits until the test opens it.
+// gate is a FIFO at which a command waits until the test opens it. Neither end opens before the other is there.
 type gate struct{ path string }
 
 func newGate(t *testing.T) gate {
 	t.Helper()
-	return gate{newWitness(t).path}
+	path := filepath.Join(t.TempDir(), "gate")
+	if err := unix.Mkfifo(path, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return gate{path}
 }
 
 func (g gate) open(t *testing.T) {

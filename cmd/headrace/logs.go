@@ -107,9 +107,6 @@ func (o *logOptions) human(out io.Writer, l worker.Line, terminal bool) error {
 	return err
 }
 
-// errNoLog: the job has no such attempt.
-var errNoLog = errors.New("no log")
-
 // show gives the lines of a job's log to yield.
 func (p place) show(ctx context.Context, name string, o *logOptions, yield func(worker.Line) error) error {
 	store, err := p.openRuns(ctx)

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"flag"
 	"fmt"
 	"os"
@@ -65,8 +66,8 @@ func exitCode(ts *testscript.TestScript, neg bool, args []string) {
 	err := ts.Exec(args[1], args[2:]...)
 	code := 0
 	if err != nil {
-		exit, ok := err.(*exec.ExitError) //nolint:errorlint // testscript gives it as it is
-		if !ok {
+		var exit *exec.ExitError
+		if !errors.As(err, &exit) {
 			ts.Fatalf("run %s: %v", args[1], err)
 		}
 		code = exit.ExitCode()

@@ -94,6 +94,8 @@ func (m *monitor) see(r queue.Round) {
 			if i, ok := m.index[c.Job]; ok {
 				m.ended(i, &c)
 			}
+		default:
+			// The others are nothing that a watcher of the run is shown.
 		}
 	}
 }

@@ -6,7 +6,6 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
-
 	"os"
 	"os/exec"
 	"path/filepath"

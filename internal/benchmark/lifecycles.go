@@ -21,7 +21,7 @@ func lifecycles(ctx context.Context, o options) (section, error) {
 		title: "Lifecycles on SQLite",
 		note:  "Enqueue, lease, finish: each durable before it is answered; args and result of 100 bytes, history kept.",
 	}
-	for _, callers := range []int{1, 8, 64, 512} {
+	for _, callers := range o.callers {
 		var list []float64
 		for i := range o.rounds {
 			path := filepath.Join(o.dir, fmt.Sprintf("lifecycles-%d-%d.db", callers, i))

@@ -9,7 +9,9 @@ import (
 	"os/signal"
 	"path/filepath"
 	"runtime"
+	"runtime/pprof"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 )
@@ -43,9 +45,10 @@ var measurements = []measurement{
 
 // options are the flags.
 type options struct {
-	dir    string        // for stores
-	window time.Duration // of each rate
-	rounds int           // repetitions, of which the median is given
+	dir     string        // for stores
+	window  time.Duration // of each rate
+	rounds  int           // repetitions, of which the median is given
+	callers []int         // numbers of callers of a rate
 }
 
 func main() {
@@ -63,7 +66,25 @@ func run(ctx context.Context) error {
 	o := options{}
 	flag.DurationVar(&o.window, "window", 3*time.Second, "how long each rate is measured")
 	flag.IntVar(&o.rounds, "rounds", 3, "how often each is repeated")
+	o.callers = []int{1, 8, 64, 512}
+	flag.Func("callers", "a number of callers, instead of 1, 8, 64 and 512", func(s string) error {
+		n, err := strconv.Atoi(s)
+		o.callers = []int{n}
+		return err
+	})
+	profile := flag.String("cpuprofile", "", "file to write a processor profile to")
 	flag.Parse()
+	if *profile != "" {
+		f, err := os.Create(*profile)
+		if err != nil {
+			return err
+		}
+		defer f.Close()
+		if err := pprof.StartCPUProfile(f); err != nil {
+			return err
+		}
+		defer pprof.StopCPUProfile()
+	}
 	dir, err := os.MkdirTemp("", "headrace-benchmark-")
 	if err != nil {
 		return err

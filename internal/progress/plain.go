@@ -76,6 +76,8 @@ func (p *Plain) describe(e Event) string {
 	case RunEnded:
 		return p.summary(e)
 	case JobReused:
+	default:
+		// The rest says nothing on a plain line.
 	}
 	return ""
 }

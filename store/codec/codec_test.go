@@ -18,11 +18,32 @@ import (
 
 // samples has each kind of change once.
 var samples = []job.Change{
-	job.BuildAdded{}, job.BuildReferred{}, job.BuildSealed{}, job.BuildActivated{}, job.BuildBumped{},
-	job.BuildEnded{}, job.BuildDeleted{}, job.JobAdded{}, job.JobKept{}, job.JobReleased{}, job.JobBlocked{},
-	job.JobStarted{}, job.JobRetried{}, job.JobEnded{}, job.JobFreed{}, job.JobSettled{}, job.JobProgress{},
-	job.JobDeleted{}, job.WorkerPut{}, job.WorkerRemoved{}, job.ClassMarked{}, job.ChannelPut{}, job.UsagePut{},
-	job.DurationLearned{}, job.FailureCached{}, job.FailureCleared{},
+	job.BuildAdded{},
+	job.BuildReferred{},
+	job.BuildSealed{},
+	job.BuildActivated{},
+	job.BuildBumped{},
+	job.BuildEnded{},
+	job.BuildDeleted{},
+	job.JobAdded{},
+	job.JobKept{},
+	job.JobReleased{},
+	job.JobBlocked{},
+	job.JobStarted{},
+	job.JobRetried{},
+	job.JobEnded{},
+	job.JobFreed{},
+	job.JobSettled{},
+	job.JobProgress{},
+	job.JobDeleted{},
+	job.WorkerPut{},
+	job.WorkerRemoved{},
+	job.ClassMarked{},
+	job.ChannelPut{},
+	job.UsagePut{},
+	job.DurationLearned{},
+	job.FailureCached{},
+	job.FailureCleared{},
 }
 
 // secret fields never reach the feed.
@@ -294,6 +315,8 @@ func strip(v reflect.Value) {
 			}
 			strip(v.Field(i))
 		}
+	default:
+		// The others have nothing inside.
 	}
 }
 

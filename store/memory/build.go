@@ -31,6 +31,8 @@ func (d *Disk) applyBuild(c job.Change) error {
 		return d.alterBuild(c.Build, func(b *build) error { b.Outcome, b.Ended = c.Outcome, c.At; return nil })
 	case job.BuildDeleted:
 		return d.dropBuild(c.Build)
+	default:
+		// The caller passes on those of builds alone.
 	}
 	return nil
 }

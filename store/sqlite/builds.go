@@ -25,6 +25,8 @@ func (t *batch) applyBuild(c job.Change) error {
 		return t.alterBuild(t.c.query(qEndBuild).int(int64(c.Outcome)).int(int64(c.At)), c.Build)
 	case job.BuildDeleted:
 		return t.dropBuild(c.Build)
+	default:
+		// The caller passes on those of builds alone.
 	}
 	return nil
 }

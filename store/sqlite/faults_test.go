@@ -223,8 +223,10 @@ func TestDeletedJobLeavesNoRows(t *testing.T) {
 	for i, changes := range [][]job.Change{
 		{job.JobAdded{Record: r}, job.BuildAdded{BuildRecord: job.BuildRecord{Seq: 2, Build: job.Build{ID: id}}}},
 		{
-			job.BuildReferred{Build: id, Refs: []job.Ref{{Job: id}}}, job.JobStarted{Job: id, Seq: 1, Attempt: a.Attempt},
-			job.JobRetried{Job: id, Seq: 1, Attempt: a}, job.JobStarted{Job: id, Seq: 1, Attempt: b.Attempt},
+			job.BuildReferred{Build: id, Refs: []job.Ref{{Job: id}}},
+			job.JobStarted{Job: id, Seq: 1, Attempt: a.Attempt},
+			job.JobRetried{Job: id, Seq: 1, Attempt: a},
+			job.JobStarted{Job: id, Seq: 1, Attempt: b.Attempt},
 		},
 		{job.JobEnded{Job: id, Seq: 1, End: job.End{Outcome: job.Failed}, Attempt: &b, Result: []byte("c"), Held: true}},
 		{job.BuildEnded{Build: id, Outcome: job.Failed}, job.JobDeleted{Job: id}, job.BuildDeleted{Build: id}},

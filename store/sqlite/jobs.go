@@ -142,6 +142,8 @@ func (t *batch) applyLive(c job.Change) error {
 		return t.alter(c.Seq, func(r *liveRow) error { r.open = false; return r.in(done) })
 	case job.JobProgress:
 		return t.alter(c.Seq, func(r *liveRow) error { return t.progress(r, c.Result) })
+	default:
+		// The caller passes on those of jobs alone.
 	}
 	return nil
 }

@@ -24,8 +24,8 @@ const defaultReaders = 4
 // the longer (25 ms here, with four times as much 75 ms), and the rate of all is the same from here on.
 const checkpointPages = 2048
 
-// pageSize counts for new files. Twice SQLite's default costs a fifth less time in large batches, for fewer pages
-// are split and found; four times costs small batches more in writing than it saves.
+// pageSize counts for new files. Twice SQLite's default costs somewhat less time in large batches, for fewer pages
+// are split and found; four times seemed to cost small batches more in writing than it saves.
 const pageSize = 8192
 
 // writerCache is how many KiB of pages the writer keeps.

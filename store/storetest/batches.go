@@ -22,24 +22,44 @@ func testImpossible(t *testing.T, p *place) {
 	n := everything(8, 8)
 	before := ask(t, t.Context(), p.Store, n)
 	possible := []job.Change{
-		added(8, 1, 2), started(8, 1), job.BuildAdded{BuildRecord: buildRecord(9)}, job.WorkerPut{Worker: job.Worker{Name: "w"}},
-		job.BuildReferred{Build: buildID(9), Refs: []job.Ref{{Job: jobID(8)}}}, job.BuildBumped{Build: buildID(7), Priority: 1},
-		started(1, 1), finished(1, job.Succeeded), job.JobDeleted{Job: jobID(4)}, job.JobKept{Job: jobID(2), Seq: 2},
-		job.ChannelPut{Channel: job.DefaultChannel("c")}, job.UsagePut{Group: "g", Slice: int64(start) / 1_800_000_000}, cleared(1),
-		job.ClassMarked{Since: 1}, job.FailureCached{Message: "m"}, job.DurationLearned{Took: 5}, job.BuildEnded{Build: buildID(7), Outcome: 1},
+		added(8, 1, 2), started(8, 1),
+		job.BuildAdded{BuildRecord: buildRecord(9)},
+		job.WorkerPut{Worker: job.Worker{Name: "w"}},
+		job.BuildReferred{Build: buildID(9), Refs: []job.Ref{{Job: jobID(8)}}},
+		job.BuildBumped{Build: buildID(7), Priority: 1},
+		started(1, 1), finished(1, job.Succeeded),
+		job.JobDeleted{Job: jobID(4)},
+		job.JobKept{Job: jobID(2), Seq: 2},
+		job.ChannelPut{Channel: job.DefaultChannel("c")},
+		job.UsagePut{Group: "g", Slice: int64(start) / 1_800_000_000},
+		cleared(1),
+		job.ClassMarked{Since: 1},
+		job.FailureCached{Message: "m"},
+		job.DurationLearned{Took: 5},
+		job.BuildEnded{Build: buildID(7), Outcome: 1},
 		job.JobEnded{Job: jobID(2), Seq: 2, End: job.End{Outcome: job.Succeeded}, Attempt: &late},
 	}
 	for _, c := range []job.Change{
-		added(1), job.JobAdded{Record: job.Record{Seq: 1, Spec: job.Spec{ID: jobID(99)}}},
+		added(1),
+		job.JobAdded{Record: job.Record{Seq: 1, Spec: job.Spec{ID: jobID(99)}}},
 		job.JobAdded{Record: job.Record{Seq: 99, Spec: job.Spec{ID: jobID(1)}}},
 		started(6, 1), started(3, 2), started(4, 2), started(5, 2), finished(6, job.Failed), finished(4, job.Failed),
-		finished(5, job.Failed), settled(4), settled(6), settled(2), job.JobFreed{Job: jobID(3), Seq: 3}, job.JobDeleted{Job: jobID(6)},
-		job.JobReleased{Job: jobID(3), Seq: 3}, job.JobBlocked{Job: jobID(4), Seq: 4}, job.JobKept{Job: jobID(4), Seq: 4},
-		job.JobRetried{Job: jobID(2), Seq: 2, Attempt: attemptEnd(1, job.Aborted, "")}, job.JobProgress{Job: jobID(2), Seq: 2},
-		job.BuildAdded{BuildRecord: buildRecord(7)}, job.BuildReferred{Build: buildID(6)},
+		finished(5, job.Failed), settled(4), settled(6), settled(2),
+		job.JobFreed{Job: jobID(3), Seq: 3},
+		job.JobDeleted{Job: jobID(6)},
+		job.JobReleased{Job: jobID(3), Seq: 3},
+		job.JobBlocked{Job: jobID(4), Seq: 4},
+		job.JobKept{Job: jobID(4), Seq: 4},
+		job.JobRetried{Job: jobID(2), Seq: 2, Attempt: attemptEnd(1, job.Aborted, "")},
+		job.JobProgress{Job: jobID(2), Seq: 2},
+		job.BuildAdded{BuildRecord: buildRecord(7)},
+		job.BuildReferred{Build: buildID(6)},
 		job.BuildReferred{Build: buildID(7), Refs: []job.Ref{{Job: jobID(2)}, {Job: jobID(6)}}},
-		job.BuildSealed{Build: buildID(6)}, job.BuildActivated{Build: buildID(6)}, job.BuildBumped{Build: buildID(6)},
-		job.BuildEnded{Build: buildID(6), Outcome: job.Failed}, job.BuildEnded{Build: buildID(6), Erased: true},
+		job.BuildSealed{Build: buildID(6)},
+		job.BuildActivated{Build: buildID(6)},
+		job.BuildBumped{Build: buildID(6)},
+		job.BuildEnded{Build: buildID(6), Outcome: job.Failed},
+		job.BuildEnded{Build: buildID(6), Erased: true},
 		job.BuildDeleted{Build: buildID(6)},
 	} {
 		for _, changes := range [][]job.Change{{c}, append(possible[:len(possible):len(possible)], c)} {
@@ -110,7 +130,9 @@ func testDamage(t *testing.T, p *place) {
 		Spec: job.Spec{ID: jobID(5)}, Seq: 5, End: &held.End, Held: true, Open: true, Last: &e.Attempt, LastEnd: &e,
 	}
 	same(t, "loaded", []job.Change{
-		loaded(record(1)), job.JobAdded{Record: job.Record{Spec: job.Spec{ID: jobID(2)}, Seq: 2}}, loaded(record(3)),
+		loaded(record(1)),
+		job.JobAdded{Record: job.Record{Spec: job.Spec{ID: jobID(2)}, Seq: 2}},
+		loaded(record(3)),
 		job.JobAdded{Record: ended},
 	}, changes)
 	for i := range head.Corrupt {
@@ -203,9 +225,21 @@ func testReads(t *testing.T, p *place) {
 // everything names the first so many of each kind.
 func everything(jobs, requests int64) *names {
 	n := &names{filters: []queue.JobFilter{
-		{}, {State: "Blocked"}, {State: "Ready"}, {State: "Running"}, {State: "Done"}, {Outcome: job.Succeeded}, {Limit: 3},
-		{Before: jobs / 2, Limit: 2}, {Channel: "main"}, {Kind: "other"}, {Key: "key 1"}, {Name: "job 2"},
-		{State: "Running", Outcome: job.Failed}, {State: "Done", Channel: "main", Limit: 2}, {State: "nonsense"},
+		{},
+		{State: "Blocked"},
+		{State: "Ready"},
+		{State: "Running"},
+		{State: "Done"},
+		{Outcome: job.Succeeded},
+		{Limit: 3},
+		{Before: jobs / 2, Limit: 2},
+		{Channel: "main"},
+		{Kind: "other"},
+		{Key: "key 1"},
+		{Name: "job 2"},
+		{State: "Running", Outcome: job.Failed},
+		{State: "Done", Channel: "main", Limit: 2},
+		{State: "nonsense"},
 	}}
 	for i := int64(0); i <= jobs; i++ {
 		n.jobs = append(n.jobs, jobID(i))

@@ -209,7 +209,9 @@ func (w *world) setting() job.Change {
 func (w *world) impossible() job.Change {
 	const no = 1 << 30
 	all := []job.Change{
-		started(no, 1), finished(no, job.Failed), settled(no), job.JobDeleted{Job: jobID(no)}, job.BuildSealed{Build: buildID(no)},
+		started(no, 1), finished(no, job.Failed), settled(no),
+		job.JobDeleted{Job: jobID(no)},
+		job.BuildSealed{Build: buildID(no)},
 		job.BuildReferred{Build: buildID(no)},
 	}
 	if len(w.jobs) > 0 {

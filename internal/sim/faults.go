@@ -1,0 +1,139 @@
+package sim
+
+import (
+	"context"
+	"errors"
+	"sync/atomic"
+	"time"
+
+	"github.com/headrace/headrace/job"
+	"github.com/headrace/headrace/queue"
+	"github.com/headrace/headrace/store/codec"
+	"github.com/headrace/headrace/store/memory"
+)
+
+// fault is what goes wrong in the store, once.
+type fault int
+
+const (
+	noFault        fault = iota
+	failsOnce            // the next commit fails, and has not happened
+	ambiguous            // it happens, and reports an error
+	blindAmbiguous       // the same, and so does the look whether it happened
+	down                 // commits fail until the owner steps down and loads anew
+	diesBefore           // the owner dies before the commit
+	diesAfter            // it dies after the commit, before anybody is told
+	lookupFails          // the next lookup fails
+	faults
+)
+
+func (f fault) String() string {
+	return [...]string{
+		"none", "fails-once", "ambiguous", "blind-ambiguous", "down", "dies-before", "dies-after", "lookup-fails",
+	}[f]
+}
+
+var errInjected = errors.New("injected fault")
+
+// store is a memory.Store in which things go wrong. It notes each batch that is stored. The owner calls it, and the
+// world looks at it while the owner is quiet.
+type store struct {
+	*memory.Store
+	turns        atomic.Int64 // the world's: what it wrote and read before is the owner's to see
+	armed, fired fault
+	at           job.Time // of the batch that met the fault
+	loaded       job.Time // last
+	slow         bool     // the next call ends in a whole second
+	blind        bool     // the next look fails
+	batches      []batch  // stored by this owner
+}
+
+// batch is what was stored.
+type batch struct {
+	number  uint64
+	at      job.Time
+	changes []job.Change
+	feed    []byte // as the change feed must show them
+}
+
+// fire reports whether the fault is armed, and disarms it.
+func (s *store) fire(f fault, at job.Time) bool {
+	if s.armed != f {
+		return false
+	}
+	s.fired, s.at = f, at
+	if f != down {
+		s.armed = noFault
+	}
+	return true
+}
+
+// pause waits for the next whole second after a fault: then all moments stay whole, and equal times happen.
+func (s *store) pause() {
+	if s.slow {
+		s.slow = false
+		now := time.Now()
+		<-time.After(now.Truncate(time.Second).Add(time.Second).Sub(now))
+	}
+}
+
+// Load implements queue.Store; it ends the fault down.
+func (s *store) Load(ctx context.Context, fn func(job.Change) error) (queue.Head, error) {
+	s.turns.Load()
+	if s.armed == down && s.fired == down {
+		s.armed = noFault
+	}
+	s.pause()
+	s.loaded = job.At(time.Now())
+	return s.Store.Load(ctx, fn)
+}
+
+// Commit implements queue.Store.
+func (s *store) Commit(ctx context.Context, b *queue.Batch) error {
+	s.turns.Load()
+	s.pause()
+	switch {
+	case s.fire(failsOnce, b.At), s.fire(down, b.At):
+		s.slow = true
+		return errInjected
+	case s.fire(diesBefore, b.At):
+		return queue.ErrFenced
+	}
+	if err := s.Store.Commit(ctx, b); err != nil {
+		return err
+	}
+	feed, err := codec.AppendChanges(nil, b.Changes)
+	if err != nil {
+		return err
+	}
+	s.batches = append(s.batches, batch{b.Number, b.At, b.Changes, feed})
+	switch {
+	case s.fire(ambiguous, b.At):
+		return errInjected
+	case s.fire(blindAmbiguous, b.At):
+		s.blind, s.slow = true, true
+		return errInjected
+	case s.fire(diesAfter, b.At):
+		return queue.ErrFenced
+	}
+	return nil
+}
+
+// Committed implements queue.Store.
+func (s *store) Committed(ctx context.Context, number uint64) (bool, error) {
+	s.turns.Load()
+	if s.blind {
+		s.blind = false
+		return false, errInjected
+	}
+	return s.Store.Committed(ctx, number)
+}
+
+// Lookup implements queue.Store.
+func (s *store) Lookup(ctx context.Context, q *queue.Query) (*queue.Found, error) {
+	s.turns.Load()
+	if s.fire(lookupFails, job.At(time.Now())) {
+		return nil, errInjected
+	}
+	return s.Store.Lookup(ctx, q)
+}
