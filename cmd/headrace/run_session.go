@@ -60,7 +60,17 @@ func (s *session) run(ctx context.Context) (code int, err error) {
 	defer helpers.Wait()
 	over := make(chan struct{})
 	defer close(over)
-	helpers.Go(func() { s.heed(over) })
+	// From the first moment on: a signal must not find the default, which ends the process on the spot.
+	signals := make(chan os.Signal, 4)
+	signal.Notify(signals, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
+	// A pipe that nobody reads any more is then told as an error.
+	pipes := make(chan os.Signal, 1)
+	signal.Notify(pipes, syscall.SIGPIPE)
+	helpers.Go(func() {
+		defer signal.Stop(signals)
+		defer signal.Stop(pipes)
+		s.heed(signals, over)
+	})
 
 	s.store, err = s.place.own(s.ctx)
 	if err != nil {
@@ -374,14 +384,7 @@ func (s *session) onFailure(name string) {
 }
 
 // heed obeys signals, and stops the run when nobody can see it any more.
-func (s *session) heed(over <-chan struct{}) {
-	signals := make(chan os.Signal, 4)
-	signal.Notify(signals, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
-	defer signal.Stop(signals)
-	// A pipe that nobody reads any more is then told as an error, instead of ending this process on the spot.
-	pipes := make(chan os.Signal, 1)
-	signal.Notify(pipes, syscall.SIGPIPE)
-	defer signal.Stop(pipes)
+func (s *session) heed(signals chan os.Signal, over <-chan struct{}) {
 	broken := s.out.Failed()
 	for times := 0; ; {
 		select {

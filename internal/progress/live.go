@@ -233,8 +233,15 @@ func (l *Live) bar(cols int) string {
 	if n := len(t.running); n > 0 {
 		text += fmt.Sprintf(", %d running", n)
 	}
-	if n := len(t.failed); n > 0 {
+	skipped := 0
+	for i := range t.failed {
+		skipped += follows(&t.failed[i])
+	}
+	if n := len(t.failed) - skipped; n > 0 {
 		text += fmt.Sprintf(", %d failed", n)
+	}
+	if skipped > 0 {
+		text += fmt.Sprintf(", %d skipped", skipped)
 	}
 	if n := t.counts[job.Cancelled]; n > 0 {
 		text += fmt.Sprintf(", %d dropped", n)

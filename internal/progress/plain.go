@@ -171,6 +171,9 @@ func (p *Plain) summary(e RunEnded) string {
 		verdict = s.bad(e.Outcome)
 	}
 	fmt.Fprintf(&b, "\n%s: %s in %s: %s\n", s.bold(Clean(t.run.Name)), verdict, Span(time.Duration(e.Took)), t.counted(&e))
+	if t.reused == t.run.Jobs && t.reused > 0 {
+		b.WriteString("nothing had to be run; --fresh starts over\n")
+	}
 	if len(t.slowest) > 1 && !p.o.Quiet {
 		var list []string
 		for _, j := range t.slowest {
@@ -220,7 +223,7 @@ func (p *Plain) listFailed(b *strings.Builder, title string, list []JobEnded) {
 	fmt.Fprintln(b, p.o.Style.bold(title))
 	// What failed by itself first: the rest follows from it.
 	list = slices.Clone(list)
-	slices.SortStableFunc(list, func(a, b JobEnded) int { return follows(a) - follows(b) })
+	slices.SortStableFunc(list, func(a, b JobEnded) int { return follows(&a) - follows(&b) })
 	for i, j := range list {
 		if i == failuresListed {
 			fmt.Fprintf(b, "  and %d more\n", len(list)-i)
@@ -233,7 +236,8 @@ func (p *Plain) listFailed(b *strings.Builder, title string, list []JobEnded) {
 	}
 }
 
-func follows(j JobEnded) int {
+// follows is 1 for a job that only another's end kept from running.
+func follows(j *JobEnded) int {
 	if j.Outcome == job.DependencyFailed {
 		return 1
 	}
