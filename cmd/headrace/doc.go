@@ -7,6 +7,7 @@
 //	run_graph.go    the file, made into a submission
 //	run_reuse.go    which jobs need not run again
 //	run_session.go  the engine, the worker and the signals, from start to end
+//	run_brake.go    nothing starts between a failure and what follows from it
 //	run_monitor.go  what the engine stored, told as events
 //	run_plan.go     --dry-run and --graph
 //
