@@ -24,7 +24,7 @@ setup: ## install what the tests need (Debian or Ubuntu), or say what to install
 	@scripts/setup
 
 demo: bin/headrace ## build headrace and let it vet, test, build and weigh itself
-	bin/headrace run examples/self-build.yaml
+	bin/headrace run --fresh examples/self-build.yaml
 
 test: setup ## run every test with the race detector, and list what could not run
 	@go run ./internal/testreport -race -shuffle=on ./...
