@@ -18,8 +18,12 @@ func (m *Machine) Advance(at Moment, budget int) ([]Change, error) {
 	a := advance{m: m, at: at, budget: budget}
 	for a.err == nil && a.step() {
 	}
+	m.effort = a.effort()
 	return a.out, a.err
 }
+
+// Effort tells how much of its budget the last Advance took.
+func (m *Machine) Effort() int { return m.effort }
 
 // passBudget is how many jobs the flow of offers may pass for each change that is allowed: passing is cheap.
 const passBudget = 16
@@ -28,20 +32,24 @@ type advance struct {
 	m      *Machine
 	at     Moment
 	budget int
+	passed int // jobs that the flow of offers passed
 	out    []Change
 	err    error
 }
 
+func (a *advance) effort() int { return len(a.out) + a.passed/passBudget }
+
 // step does one kind of work, and reports whether there may be more.
 func (a *advance) step() bool {
 	m := a.m
-	if len(a.out) >= a.budget {
+	if a.effort() >= a.budget {
 		return false
 	}
 	switch {
 	case a.timers():
 	case len(m.flow) > 0:
-		m.pour(passBudget * a.budget)
+		room := passBudget * (a.budget - a.effort())
+		a.passed += room - m.pour(room)
 	case len(m.unneeded) > 0:
 		a.unneeded()
 	case len(m.doomed) > 0:

@@ -23,6 +23,7 @@ type Machine struct {
 	seq        int64
 	base       Time // running usage is counted from here
 	loading    bool
+	effort     int // of the last Advance
 
 	timers timers
 	pens   pens

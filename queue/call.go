@@ -24,9 +24,14 @@ func requestOf(ctx context.Context) job.ID {
 // do sends a command to the owner and waits for its answer. R must survive JSON. Once it is sent, an ending ctx
 // does not take it back: it may or may not happen, and ctx's error says only that nobody waited.
 func do[R any](ctx context.Context, q *Queue, query func(*job.Machine, *Query), decide func(*round) ([]job.Change, R, error)) (R, error) {
+	return doHeavy(ctx, q, 1, query, decide)
+}
+
+// doHeavy is do for a command that makes about so many changes.
+func doHeavy[R any](ctx context.Context, q *Queue, weight int, query func(*job.Machine, *Query), decide func(*round) ([]job.Change, R, error)) (R, error) {
 	var zero R
 	c := &call{
-		ctx: ctx, request: requestOf(ctx), query: query,
+		ctx: ctx, request: requestOf(ctx), query: query, weight: weight,
 		decide: func(r *round) ([]job.Change, any, error) {
 			changes, v, err := decide(r)
 			return changes, &v, err

@@ -96,7 +96,7 @@ func Open(cfg Config) (*Queue, error) {
 // Limits of a round.
 const (
 	maxCalls   = 1024 // commands in one
-	maxChanges = 4096 // consequences that one Advance may draw
+	maxChanges = 4096 // that the commands of one should make, and that the machine may draw as consequences
 	// commitPatience is how long a failing commit is repeated before the owner steps down.
 	commitPatience = 10 * time.Second
 	specBytes      = 32 << 20
@@ -250,10 +250,15 @@ func (q *Queue) serve(ctx context.Context) error {
 
 // gather takes the commands that already wait.
 func (r *round) gather() {
-	for len(r.calls) < maxCalls {
+	weight := 0
+	for _, c := range r.calls {
+		weight += c.weight
+	}
+	for len(r.calls) < maxCalls && weight < maxChanges {
 		select {
 		case c := <-r.q.calls:
 			r.calls = append(r.calls, c)
+			weight += c.weight
 		default:
 			return
 		}

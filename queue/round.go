@@ -19,11 +19,12 @@ type round struct {
 	found *Found
 	batch Batch
 	after []func(error) // run once the batch is stored, or cannot be
+	room  int           // how much the machine may still draw of consequences
 	err   error         // the machine refused a change: the state in memory is of no use any more
 }
 
 func (q *Queue) newRound() *round {
-	return &round{q: q, at: q.moment(), found: &Found{}}
+	return &round{q: q, at: q.moment(), found: &Found{}, room: maxChanges}
 }
 
 // errVolatile says that a command has answered for itself, without a commit.
@@ -33,6 +34,7 @@ var errVolatile = errors.New("volatile")
 type call struct {
 	ctx     context.Context
 	request job.ID
+	weight  int // about how many changes it makes
 	// query adds what the command names and memory does not hold.
 	query func(m *job.Machine, q *Query)
 	// decide looks at the machine and gives changes and a reply, or an error and nothing. A nil decide only needs the
@@ -177,10 +179,13 @@ func (r *round) advance() {
 	if r.err != nil {
 		return
 	}
-	changes, err := r.q.machine.Advance(r.at, maxChanges)
-	r.err = err
-	for _, c := range changes {
-		r.note(c)
+	if r.room > 0 {
+		changes, err := r.q.machine.Advance(r.at, r.room)
+		r.err = err
+		r.room -= r.q.machine.Effort()
+		for _, c := range changes {
+			r.note(c)
+		}
 	}
 	r.q.sched.Update()
 }

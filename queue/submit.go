@@ -2,6 +2,7 @@ package queue
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 
 	"github.com/headrace/headrace/job"
@@ -43,7 +44,7 @@ func (q *Queue) Submit(ctx context.Context, s Submission) (Receipt, error) {
 		receipt.Build = s.Build.ID
 	}
 	in := job.Submission{Build: s.Build, Jobs: s.Jobs, Refs: s.Refs, Own: s.Own}
-	return do(ctx, q, askAbout(&in, given), func(r *round) ([]job.Change, Receipt, error) {
+	return doHeavy(ctx, q, len(s.Jobs), askAbout(&in, given), func(r *round) ([]job.Change, Receipt, error) {
 		changes, jobs, err := r.q.machine.Submit(r.at.Now, &in, &r.found.Facts)
 		receipt.Jobs = jobs
 		return changes, receipt, err
@@ -125,46 +126,93 @@ func askAbout(s *job.Submission, g given) func(*job.Machine, *Query) {
 
 // stage submits a large build in pieces.
 func (q *Queue) stage(ctx context.Context, s *Submission, g given) (Receipt, error) {
-	receipt := Receipt{Build: s.Build.ID, Jobs: make([]job.Submitted, 0, len(s.Jobs))}
 	if g.build {
-		return receipt, &job.InvalidError{Field: "build.id", Want: "a large build must be new: leave it empty"}
+		return Receipt{}, &job.InvalidError{Field: "build.id", Want: "a large build must be new: leave it empty"}
 	}
-	stands := make(map[job.ID]job.ID, len(s.Jobs)) // asked-for job to the one that stands for it
-	refs := map[job.ID][]job.Ref{}
-	for _, r := range s.Refs {
-		refs[r.Job] = append(refs[r.Job], r)
+	if told, ok, err := q.toldBefore(ctx); ok || err != nil {
+		return told, err
 	}
-	err := func() error {
-		for from := 0; from < len(s.Jobs); from += stageSize {
-			piece := job.Submission{Build: s.Build, Staged: true, First: from, Jobs: s.Jobs[from:min(from+stageSize, len(s.Jobs))]}
-			for i := range piece.Jobs {
-				spec := &piece.Jobs[i]
-				if err := restate(spec, from+i, stands); err != nil {
-					return err
-				}
-				piece.Refs = append(piece.Refs, refs[spec.ID]...)
-				delete(refs, spec.ID)
-			}
-			jobs, err := q.submitPiece(ctx, &piece, g)
-			if err != nil {
-				return err
-			}
-			for i, j := range jobs {
-				stands[piece.Jobs[i].ID] = j.ID
-			}
-			receipt.Jobs = append(receipt.Jobs, jobs...)
+	receipt, err := q.pieces(ctx, s, g)
+	if err == nil && receipt.Build == s.Build.ID {
+		return receipt, nil
+	}
+	// Refused, or the request was answered meanwhile: nothing of this may stay. If this fails, too, the next load gives it up.
+	undo := context.WithValue(context.WithoutCancel(ctx), requestKey{}, nil)
+	_ = change(undo, q, nil, func(r *round) ([]job.Change, error) {
+		if b, ok := r.q.machine.Build(s.Build.ID); !ok || !b.Staged {
+			return nil, ErrNotFound
 		}
-		return q.seal(ctx, s.Build, refs)
-	}()
-	if err != nil {
-		// Whatever the reason, nothing of it may stay; if this fails, too, the next load gives it up.
-		undo := context.WithValue(context.WithoutCancel(ctx), requestKey{}, nil)
-		_ = change(undo, q, nil, func(r *round) ([]job.Change, error) {
-			return r.q.machine.CancelBuild(r.at.Now, s.Build.ID, false)
-		})
-		return Receipt{}, err
+		return r.q.machine.CancelBuild(r.at.Now, s.Build.ID, false)
+	})
+	return receipt, err
+}
+
+// toldBefore finds the answer to a large submission that is repeated.
+func (q *Queue) toldBefore(ctx context.Context) (receipt Receipt, ok bool, err error) {
+	id := requestOf(ctx)
+	if id.IsZero() {
+		return Receipt{}, false, nil
 	}
-	return receipt, nil
+	found, err := q.Store.Lookup(ctx, &Query{Requests: []job.ID{id}})
+	if err != nil {
+		return Receipt{}, false, &RetryError{Cause: fmt.Errorf("lookup: %w", err)}
+	}
+	stored, ok := found.Answers[id]
+	if !ok {
+		return Receipt{}, false, nil
+	}
+	if err := json.Unmarshal(stored, &receipt); err != nil {
+		return Receipt{}, false, fmt.Errorf("request %s was made with another command: %w", id, ErrRequest)
+	}
+	return receipt, true, nil
+}
+
+// pieces submits the jobs piece by piece, and seals the build.
+func (q *Queue) pieces(ctx context.Context, s *Submission, g given) (Receipt, error) {
+	receipt := Receipt{Build: s.Build.ID, Jobs: make([]job.Submitted, 0, len(s.Jobs))}
+	stands := make(map[job.ID]job.ID, len(s.Jobs)) // asked-for job to the one that stands for it
+	here := make(map[job.ID]bool, len(s.Jobs))
+	for i := range s.Jobs {
+		here[s.Jobs[i].ID] = true
+	}
+	refs := map[job.ID][]job.Ref{}
+	last := job.Submission{Build: s.Build, Staged: true} // references to jobs outside the submission
+	for _, r := range s.Refs {
+		if here[r.Job] {
+			refs[r.Job] = append(refs[r.Job], r)
+		} else {
+			last.Refs = append(last.Refs, r)
+		}
+	}
+	for from := 0; from < len(s.Jobs); from += stageSize {
+		piece := job.Submission{Build: s.Build, Staged: true, First: from, Jobs: s.Jobs[from:min(from+stageSize, len(s.Jobs))]}
+		for i := range piece.Jobs {
+			spec := &piece.Jobs[i]
+			if err := restate(spec, from+i, stands); err != nil {
+				return Receipt{}, err
+			}
+			piece.Refs = append(piece.Refs, refs[spec.ID]...)
+			delete(refs, spec.ID)
+		}
+		jobs, err := q.submitPiece(ctx, &piece, g)
+		if err != nil {
+			return Receipt{}, err
+		}
+		for i, j := range jobs {
+			stands[piece.Jobs[i].ID] = j.ID
+		}
+		receipt.Jobs = append(receipt.Jobs, jobs...)
+	}
+	if len(last.Refs) > 0 {
+		if _, err := q.submitPiece(ctx, &last, given{}); err != nil {
+			return Receipt{}, err
+		}
+	}
+	// The seal carries the request: what it answers is the answer to the whole.
+	return do(ctx, q, nil, func(r *round) ([]job.Change, Receipt, error) {
+		changes, err := r.q.machine.Seal(s.Build.ID)
+		return changes, receipt, err
+	})
 }
 
 // restate lets the needs of one job name the jobs that stand for those of earlier pieces.
@@ -185,21 +233,7 @@ func restate(spec *job.Spec, place int, stands map[job.ID]job.ID) error {
 
 func (q *Queue) submitPiece(ctx context.Context, piece *job.Submission, g given) ([]job.Submitted, error) {
 	ctx = context.WithValue(ctx, requestKey{}, nil)
-	return do(ctx, q, askAbout(piece, g), func(r *round) ([]job.Change, []job.Submitted, error) {
+	return doHeavy(ctx, q, len(piece.Jobs), askAbout(piece, g), func(r *round) ([]job.Change, []job.Submitted, error) {
 		return r.q.machine.Submit(r.at.Now, piece, &r.found.Facts)
 	})
-}
-
-// seal makes a staged build visible, with the references to jobs outside the submission.
-func (q *Queue) seal(ctx context.Context, b *job.Build, rest map[job.ID][]job.Ref) error {
-	last := job.Submission{Build: b, Staged: true}
-	for _, refs := range rest {
-		last.Refs = append(last.Refs, refs...)
-	}
-	if len(last.Refs) > 0 {
-		if _, err := q.submitPiece(ctx, &last, given{}); err != nil {
-			return err
-		}
-	}
-	return change(ctx, q, nil, func(r *round) ([]job.Change, error) { return r.q.machine.Seal(b.ID) })
 }
