@@ -287,5 +287,5 @@ func (m *Machine) halt(j *Job, now Time, e End) []Change {
 
 // overrun ends a running job that is over a time limit.
 func (m *Machine) overrun(j *Job, now Time, d Detail) []Change {
-	return m.halt(j, now, End{Outcome: TimedOut, Detail: d, Message: "judged by the server"})
+	return m.halt(j, now, End{Outcome: TimedOut, Detail: d, Message: "its worker did not end it in time"})
 }

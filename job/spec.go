@@ -71,8 +71,8 @@ type Limits struct {
 }
 
 // JudgeSlack is how much later than a worker the engine judges a limit: a worker that is alive says it first, and
-// says more.
-const JudgeSlack = 5 * time.Second
+// says more. It covers the time that a worker gives a process to end by itself, and the killing after that.
+const JudgeSlack = 30 * time.Second
 
 // Ref is a build's wish for a job: it keeps the job alive and lends it its priority.
 type Ref struct {

@@ -11,7 +11,7 @@ import (
 
 // Register makes a worker known, or takes it back after a restart; see job.Machine.Register.
 func (q *Queue) Register(ctx context.Context, w job.Worker, running ...job.Lease) error {
-	return change(ctx, q, nil, func(r *round) ([]job.Change, error) {
+	return change(ctx, q, command{name: "register a worker"}, func(r *round) ([]job.Change, error) {
 		changes, err := q.machine.Register(r.at, w, running)
 		if err == nil {
 			r.after = append(r.after, func(failed error) {
@@ -34,24 +34,24 @@ func (q *Queue) SignOff(ctx context.Context, name string, session job.ID) error 
 
 // RemoveWorker makes a worker unknown; job.ErrBusy while it has attempts, unless forced.
 func (q *Queue) RemoveWorker(ctx context.Context, name string, force bool) error {
-	return change(ctx, q, nil, func(r *round) ([]job.Change, error) {
+	return change(ctx, q, command{name: "remove a worker"}, func(r *round) ([]job.Change, error) {
 		return q.machine.RemoveWorker(r.at, name, force)
 	})
 }
 
 // Drain sets or lifts the drain of a worker: drained, it gets nothing new.
 func (q *Queue) Drain(ctx context.Context, name string, drained bool) error {
-	return change(ctx, q, nil, func(*round) ([]job.Change, error) { return q.machine.Drain(name, drained) })
+	return change(ctx, q, command{name: "drain a worker"}, func(*round) ([]job.Change, error) { return q.machine.Drain(name, drained) })
 }
 
 // Pardon ends a worker's quarantine.
 func (q *Queue) Pardon(ctx context.Context, name string) error {
-	return change(ctx, q, nil, func(*round) ([]job.Change, error) { return q.machine.Pardon(name) })
+	return change(ctx, q, command{name: "pardon a worker"}, func(*round) ([]job.Change, error) { return q.machine.Pardon(name) })
 }
 
 // SetChannel sets a channel's policy.
 func (q *Queue) SetChannel(ctx context.Context, c job.Channel) error {
-	return change(ctx, q, nil, func(*round) ([]job.Change, error) { return q.machine.SetChannel(c) })
+	return change(ctx, q, command{name: "set a channel"}, func(*round) ([]job.Change, error) { return q.machine.SetChannel(c) })
 }
 
 // Channel gives a channel's policy.
@@ -61,7 +61,7 @@ func (q *Queue) Channel(ctx context.Context, name string) (job.Channel, error) {
 
 // Pause stops, or lets go on, the starting of new jobs in a channel; kind limits it to one kind, "" means all.
 func (q *Queue) Pause(ctx context.Context, channel, kind string, paused bool) error {
-	return change(ctx, q, nil, func(*round) ([]job.Change, error) {
+	return change(ctx, q, command{name: "pause a channel"}, func(*round) ([]job.Change, error) {
 		c := q.machine.Channel(channel)
 		if kind == "" {
 			c.Paused = paused
@@ -78,26 +78,26 @@ func (q *Queue) Pause(ctx context.Context, channel, kind string, paused bool) er
 // CancelBuild ends a live build as cancelled. Its running jobs that nobody else needs are stopped or, with spare, go on
 // and are recorded. ErrNotFound: no such live build.
 func (q *Queue) CancelBuild(ctx context.Context, id job.ID, spare bool) error {
-	return change(ctx, q, nil, func(r *round) ([]job.Change, error) {
+	return change(ctx, q, command{name: "cancel a build"}, func(r *round) ([]job.Change, error) {
 		return q.machine.CancelBuild(r.at.Now, id, spare)
 	})
 }
 
 // CancelJob ends a job as cancelled; see job.Machine.CancelJob. of is the build on whose behalf it is asked, or zero.
 func (q *Queue) CancelJob(ctx context.Context, id, of job.ID, force bool, why string) error {
-	return q.endJob(ctx, id, func(r *round) ([]job.Change, error) {
+	return q.endJob(ctx, "cancel a job", id, func(r *round) ([]job.Change, error) {
 		return q.machine.CancelJob(r.at.Now, id, of, force, why)
 	})
 }
 
 // endJob decides about an unfinished job; job.ErrEnded if the store knows it as one that has ended.
-func (q *Queue) endJob(ctx context.Context, id job.ID, decide func(*round) ([]job.Change, error)) error {
+func (q *Queue) endJob(ctx context.Context, name string, id job.ID, decide func(*round) ([]job.Change, error)) error {
 	query := func(m *job.Machine, query *Query) {
 		if _, ok := m.Job(id); !ok {
 			query.Jobs = append(query.Jobs, id)
 		}
 	}
-	return change(ctx, q, query, func(r *round) ([]job.Change, error) {
+	return change(ctx, q, command{name: name, query: query}, func(r *round) ([]job.Change, error) {
 		if _, ok := q.machine.Job(id); !ok && r.found.Jobs[id] != nil {
 			return nil, job.ErrEnded
 		}
@@ -108,14 +108,14 @@ func (q *Queue) endJob(ctx context.Context, id job.ID, decide func(*round) ([]jo
 // FailJob ends a job that does not run with the caller's verdict and result. job.ErrBusy: it runs; job.ErrEnded: it has
 // ended; ErrNotFound: there is no such job.
 func (q *Queue) FailJob(ctx context.Context, id job.ID, why string, result []byte) error {
-	return q.endJob(ctx, id, func(r *round) ([]job.Change, error) {
+	return q.endJob(ctx, "fail a job", id, func(r *round) ([]job.Change, error) {
 		return q.machine.FailJob(r.at.Now, id, why, result)
 	})
 }
 
 // Bump gives a live build a new priority.
 func (q *Queue) Bump(ctx context.Context, id job.ID, priority int32) error {
-	return change(ctx, q, nil, func(*round) ([]job.Change, error) { return q.machine.Bump(id, priority) })
+	return change(ctx, q, command{name: "bump a build"}, func(*round) ([]job.Change, error) { return q.machine.Bump(id, priority) })
 }
 
 // DeleteJob takes a job out of the history; an unfinished one is cancelled first, whoever needs it. It waits until the
@@ -145,19 +145,19 @@ func (q *Queue) DeleteJob(ctx context.Context, id job.ID) error {
 	if err != nil {
 		return err
 	}
-	return change(ctx, q, func(_ *job.Machine, query *Query) { query.Jobs = append(query.Jobs, id) },
+	return change(ctx, q, command{name: "delete a job", query: func(_ *job.Machine, query *Query) { query.Jobs = append(query.Jobs, id) }},
 		func(r *round) ([]job.Change, error) { return q.machine.DeleteJob(id, dependents, &r.found.Facts) })
 }
 
 // DeleteBuild takes an ended build out of the history, but not its jobs; job.ErrBusy while it is live.
 func (q *Queue) DeleteBuild(ctx context.Context, id job.ID) error {
-	return change(ctx, q, func(_ *job.Machine, query *Query) { query.Builds = append(query.Builds, id) },
+	return change(ctx, q, command{name: "delete a build", query: func(_ *job.Machine, query *Query) { query.Builds = append(query.Builds, id) }},
 		func(r *round) ([]job.Change, error) { return q.machine.DeleteBuild(id, &r.found.Facts) })
 }
 
 // ClearFailures forgets the cached failures of these identities.
 func (q *Queue) ClearFailures(ctx context.Context, failures ...job.Identity) error {
-	return change(ctx, q, nil, func(*round) ([]job.Change, error) { return q.machine.ClearFailures(failures), nil })
+	return change(ctx, q, command{name: "clear failures"}, func(*round) ([]job.Change, error) { return q.machine.ClearFailures(failures), nil })
 }
 
 // Why explains why a job is not running; ErrNotFound if it is not in memory: it has ended, or never was.

@@ -2,7 +2,6 @@ package queue
 
 import (
 	"context"
-	"fmt"
 
 	"github.com/headrace/headrace/job"
 )
@@ -21,17 +20,21 @@ func requestOf(ctx context.Context) job.ID {
 	return id
 }
 
-// do sends a command to the owner and waits for its answer. R must survive JSON. Once it is sent, an ending ctx
-// does not take it back: it may or may not happen, and ctx's error says only that nobody waited.
-func do[R any](ctx context.Context, q *Queue, query func(*job.Machine, *Query), decide func(*round) ([]job.Change, R, error)) (R, error) {
-	return doHeavy(ctx, q, 1, query, decide)
+// command is what the owner knows of a command before it decides it.
+type command struct {
+	name string
+	// weight is about how many changes it makes; 0 counts as 1.
+	weight int
+	// query adds what the command names and memory does not hold; nil: nothing.
+	query func(*job.Machine, *Query)
 }
 
-// doHeavy is do for a command that makes about so many changes.
-func doHeavy[R any](ctx context.Context, q *Queue, weight int, query func(*job.Machine, *Query), decide func(*round) ([]job.Change, R, error)) (R, error) {
+// do sends a command to the owner and waits for its answer. R must survive JSON. Once it is sent, an ending ctx
+// does not take it back: it may or may not happen, and ctx's error says only that nobody waited.
+func do[R any](ctx context.Context, q *Queue, cmd command, decide func(*round) ([]job.Change, R, error)) (R, error) {
 	var zero R
 	c := &call{
-		ctx: ctx, request: requestOf(ctx), query: query, weight: weight,
+		command: cmd, ctx: ctx, request: requestOf(ctx),
 		decide: func(r *round) ([]job.Change, any, error) {
 			changes, v, err := decide(r)
 			return changes, &v, err
@@ -45,11 +48,8 @@ func doHeavy[R any](ctx context.Context, q *Queue, weight int, query func(*job.M
 	select {
 	case a := <-c.reply:
 		v, ok := a.value.(*R)
-		switch {
-		case ok && v != nil:
+		if ok && v != nil {
 			return *v, a.err
-		case a.err == nil:
-			return zero, fmt.Errorf("request %s was made with another command: %w", c.request, ErrRequest)
 		}
 		return zero, a.err
 	case <-ctx.Done():
@@ -91,8 +91,8 @@ func (q *Queue) send(ctx context.Context, c *call) error {
 type none struct{}
 
 // change sends a command that has no reply.
-func change(ctx context.Context, q *Queue, query func(*job.Machine, *Query), decide func(*round) ([]job.Change, error)) error {
-	_, err := do(ctx, q, query, func(r *round) ([]job.Change, none, error) {
+func change(ctx context.Context, q *Queue, cmd command, decide func(*round) ([]job.Change, error)) error {
+	_, err := do(ctx, q, cmd, func(r *round) ([]job.Change, none, error) {
 		changes, err := decide(r)
 		return changes, none{}, err
 	})
@@ -101,7 +101,7 @@ func change(ctx context.Context, q *Queue, query func(*job.Machine, *Query), dec
 
 // ask reads the machine in the owner's goroutine, as of the last commit.
 func ask[R any](ctx context.Context, q *Queue, read func(*round) (R, error)) (R, error) {
-	return do(context.WithValue(ctx, requestKey{}, nil), q, nil, func(r *round) ([]job.Change, R, error) {
+	return do(context.WithValue(ctx, requestKey{}, nil), q, command{name: "ask"}, func(r *round) ([]job.Change, R, error) {
 		v, err := read(r)
 		return nil, v, err
 	})

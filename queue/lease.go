@@ -293,15 +293,14 @@ func (q *Queue) Heartbeat(ctx context.Context, beats ...Beat) ([]error, error) {
 // Finish ends an attempt. job.ErrLeaseLost: it counted for nothing, as the lease was lost or the job cancelled; if the
 // attempt was being stopped, this confirms that it is over. A repeated finish with the same outcome succeeds.
 func (q *Queue) Finish(ctx context.Context, f job.Report) error {
-	lost, err := do(ctx, q,
-		func(m *job.Machine, query *Query) {
-			if _, ok := m.Job(f.Lease.Job); !ok {
-				query.Jobs = append(query.Jobs, f.Lease.Job)
-			}
-		},
-		func(r *round) ([]job.Change, bool, error) {
-			return r.q.machine.Finish(r.at, f, &r.found.Facts)
-		})
+	query := func(m *job.Machine, query *Query) {
+		if _, ok := m.Job(f.Lease.Job); !ok {
+			query.Jobs = append(query.Jobs, f.Lease.Job)
+		}
+	}
+	lost, err := do(ctx, q, command{name: "finish an attempt", query: query}, func(r *round) ([]job.Change, bool, error) {
+		return r.q.machine.Finish(r.at, f, &r.found.Facts)
+	})
 	if err == nil && lost {
 		return job.ErrLeaseLost
 	}
@@ -310,7 +309,7 @@ func (q *Queue) Finish(ctx context.Context, f job.Report) error {
 
 // Progress stores a partial result of a running attempt; job.ErrLeaseLost if it runs no more.
 func (q *Queue) Progress(ctx context.Context, l job.Lease, result []byte) error {
-	return change(ctx, q, nil, func(r *round) ([]job.Change, error) {
+	return change(ctx, q, command{name: "store a partial result"}, func(r *round) ([]job.Change, error) {
 		return r.q.machine.Progress(r.at.Now, l, result)
 	})
 }

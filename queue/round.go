@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/headrace/headrace/job"
@@ -32,11 +33,9 @@ var errVolatile = errors.New("volatile")
 
 // call is a command on its way to the owner.
 type call struct {
+	command
 	ctx     context.Context
 	request job.ID
-	weight  int // about how many changes it makes
-	// query adds what the command names and memory does not hold.
-	query func(m *job.Machine, q *Query)
 	// decide looks at the machine and gives changes and a reply, or an error and nothing. A nil decide only needs the
 	// round.
 	decide func(r *round) ([]job.Change, any, error)
@@ -63,7 +62,7 @@ func (q *Queue) work(ctx context.Context, r *round) error {
 		q.Log.Warn("a lookup failed; the callers may try again", "err", err)
 	}
 	r.advance()
-	answers := map[job.ID]any{}
+	answers := map[job.ID]answered{}
 	for _, c := range r.calls {
 		r.decide(c, answers)
 	}
@@ -99,22 +98,12 @@ func (r *round) look(ctx context.Context) error {
 }
 
 // decide lets one command decide, and makes its changes and what follows from them.
-func (r *round) decide(c *call, answers map[job.ID]any) {
+func (r *round) decide(c *call, answers map[job.ID]answered) {
 	if c.ctx.Err() != nil {
 		c.answer(nil, c.ctx.Err())
 		return
 	}
-	if v, ok := answers[c.request]; ok && !c.request.IsZero() {
-		r.later(c, v)
-		return
-	}
-	if stored, ok := r.found.Answers[c.request]; ok {
-		v := c.fresh()
-		if err := json.Unmarshal(stored, v); err != nil {
-			c.answer(nil, fmt.Errorf("request %s was made with another command: %w", c.request, ErrRequest))
-			return
-		}
-		c.answer(v, nil)
+	if !c.request.IsZero() && r.repeated(c, answers) {
 		return
 	}
 	changes, v, err := c.decide(r)
@@ -129,12 +118,60 @@ func (r *round) decide(c *call, answers map[job.ID]any) {
 	r.apply(changes)
 	r.advance()
 	if !c.request.IsZero() {
-		if b, err := json.Marshal(v); err == nil {
-			r.batch.Answers = append(r.batch.Answers, Answer{c.request, b})
-			answers[c.request] = v
-		}
+		r.batch.Answers = append(r.batch.Answers, Answer{c.request, c.record(v)})
+		answers[c.request] = answered{c.name, v}
 	}
 	r.later(c, v)
+}
+
+// answered is what a request was told in this round.
+type answered struct {
+	name  string
+	value any
+}
+
+// repeated gives a request that was made before its first answer, and reports whether there was one.
+func (r *round) repeated(c *call, answers map[job.ID]answered) bool {
+	if told, ok := answers[c.request]; ok {
+		if told.name != c.name {
+			c.answer(nil, c.reused(told.name))
+		} else {
+			r.later(c, told.value)
+		}
+		return true
+	}
+	stored, ok := r.found.Answers[c.request]
+	if ok {
+		v, err := c.recall(stored)
+		c.answer(v, err)
+	}
+	return ok
+}
+
+// record makes what is kept of an answer: the command's name, and the reply as JSON.
+func (c *call) record(v any) []byte {
+	b, err := json.Marshal(v)
+	if err != nil {
+		panic(fmt.Sprintf("the reply of %s is no JSON: %v", c.name, err)) // replies are plain structs of this package
+	}
+	return append([]byte(c.name+"\n"), b...)
+}
+
+// recall reads what record made.
+func (c *call) recall(stored []byte) (any, error) {
+	name, reply, _ := strings.Cut(string(stored), "\n")
+	if name != c.name {
+		return nil, c.reused(name)
+	}
+	v := c.fresh()
+	if err := json.Unmarshal([]byte(reply), v); err != nil {
+		return nil, fmt.Errorf("request %s: the stored answer cannot be read: %v", c.request, err)
+	}
+	return v, nil
+}
+
+func (c *call) reused(name string) error {
+	return fmt.Errorf("request %s was used to %s: %w", c.request, name, ErrRequest)
 }
 
 func or(a, b error) error {

@@ -2,7 +2,6 @@ package queue
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 
 	"github.com/headrace/headrace/job"
@@ -44,12 +43,14 @@ func (q *Queue) Submit(ctx context.Context, s Submission) (Receipt, error) {
 		receipt.Build = s.Build.ID
 	}
 	in := job.Submission{Build: s.Build, Jobs: s.Jobs, Refs: s.Refs, Own: s.Own}
-	return doHeavy(ctx, q, len(s.Jobs), askAbout(&in, given), func(r *round) ([]job.Change, Receipt, error) {
+	return do(ctx, q, command{name: submitName, weight: len(s.Jobs), query: askAbout(&in, given)}, func(r *round) ([]job.Change, Receipt, error) {
 		changes, jobs, err := r.q.machine.Submit(r.at.Now, &in, &r.found.Facts)
 		receipt.Jobs = jobs
 		return changes, receipt, err
 	})
 }
+
+const submitName = "submit"
 
 // given tells which ids the caller made, so that they may be in use already.
 type given struct {
@@ -138,7 +139,7 @@ func (q *Queue) stage(ctx context.Context, s *Submission, g given) (Receipt, err
 	}
 	// Refused, or the request was answered meanwhile: nothing of this may stay. If this fails, too, the next load gives it up.
 	undo := context.WithValue(context.WithoutCancel(ctx), requestKey{}, nil)
-	_ = change(undo, q, nil, func(r *round) ([]job.Change, error) {
+	_ = change(undo, q, command{name: "give a build up"}, func(r *round) ([]job.Change, error) {
 		if b, ok := r.q.machine.Build(s.Build.ID); !ok || !b.Staged {
 			return nil, ErrNotFound
 		}
@@ -161,10 +162,12 @@ func (q *Queue) toldBefore(ctx context.Context) (receipt Receipt, ok bool, err e
 	if !ok {
 		return Receipt{}, false, nil
 	}
-	if err := json.Unmarshal(stored, &receipt); err != nil {
-		return Receipt{}, false, fmt.Errorf("request %s was made with another command: %w", id, ErrRequest)
+	c := call{command: command{name: submitName}, request: id, fresh: func() any { return new(Receipt) }}
+	v, err := c.recall(stored)
+	if err != nil {
+		return Receipt{}, false, err
 	}
-	return receipt, true, nil
+	return *v.(*Receipt), true, nil
 }
 
 // pieces submits the jobs piece by piece, and seals the build.
@@ -209,7 +212,7 @@ func (q *Queue) pieces(ctx context.Context, s *Submission, g given) (Receipt, er
 		}
 	}
 	// The seal carries the request: what it answers is the answer to the whole.
-	return do(ctx, q, nil, func(r *round) ([]job.Change, Receipt, error) {
+	return do(ctx, q, command{name: submitName}, func(r *round) ([]job.Change, Receipt, error) {
 		changes, err := r.q.machine.Seal(s.Build.ID)
 		return changes, receipt, err
 	})
@@ -233,7 +236,7 @@ func restate(spec *job.Spec, place int, stands map[job.ID]job.ID) error {
 
 func (q *Queue) submitPiece(ctx context.Context, piece *job.Submission, g given) ([]job.Submitted, error) {
 	ctx = context.WithValue(ctx, requestKey{}, nil)
-	return doHeavy(ctx, q, len(piece.Jobs), askAbout(piece, g), func(r *round) ([]job.Change, []job.Submitted, error) {
+	return do(ctx, q, command{name: "submit a piece", weight: len(piece.Jobs), query: askAbout(piece, g)}, func(r *round) ([]job.Change, []job.Submitted, error) {
 		return r.q.machine.Submit(r.at.Now, piece, &r.found.Facts)
 	})
 }
