@@ -163,6 +163,9 @@ func (m *Machine) applyAdded(r *Record) error {
 		return nil
 	}
 	m.byIdentity.put(j)
+	if r.Ready {
+		j.state = Blocked{}.Release()
+	}
 	if r.Running {
 		if j.more != nil {
 			j.more.wake, j.more.delay = 0, 0
@@ -530,8 +533,9 @@ func (m *Machine) Loaded(now Time) {
 	m.check = nil
 	for _, j := range checks {
 		j.flags.clear(isChecked)
-		if b, ok := j.state.(Blocked); ok && m.releasable(j, now) {
-			j.state = b.Release()
+		// What was Ready stays so without a word; a release that the last owner did not come to store is told now.
+		if _, ready := j.state.(Ready); ready != m.releasable(j, now) && j.waiting() {
+			m.look(j)
 		}
 		if end, ok := m.patience(j); ok && j.waiting() {
 			m.alarm(j, end)

@@ -74,6 +74,8 @@ type Record struct {
 	// Last is the newest attempt, running or not; nil before the first.
 	Last    *Attempt
 	Running bool
+	// Ready, and neither Running nor Done; else, without those, Blocked.
+	Ready bool
 	// LastEnd is how Last ended; nil while it runs.
 	LastEnd *AttemptEnd
 	// End is set for a Done job. Held: its attempt is still being stopped. Open: dependents are still to be told.

@@ -112,6 +112,7 @@ func (c *coder) end(e *job.End) {
 	c.string(&e.Message)
 }
 
+// record leaves out Ready: a change makes no job that is.
 func (c *coder) record(r *job.Record) {
 	c.spec(&r.Spec)
 	integer(c, &r.Seq)
