@@ -282,6 +282,7 @@ func TestRuntimeRenewsAShortLeaseInTime(t *testing.T) {
 		ctx, stop := context.WithCancel(t.Context())
 		var run sync.WaitGroup
 		run.Go(func() { _ = r.Run(ctx, ctx) })
+		synctest.Wait() // the worker has nothing to do yet
 		rec, err := q.AwaitJob(t.Context(), submit(t, q, job.Spec{Kind: "k"}, job.Limits{}))
 		if err != nil || rec.End.Outcome != job.Succeeded || rec.Tally.Attempts != 1 {
 			t.Errorf("%+v, tally %+v, %v; want a success at once", rec.End, rec.Tally, err)
