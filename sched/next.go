@@ -134,26 +134,44 @@ func (h *head) compare(o *head) int {
 	return int(h.job.Seq() - o.job.Seq())
 }
 
-// choose gives the first job in order that a waiting worker may take, and the best such worker. An exclusive job
-// that finds none reserves the worker that is free soonest.
+// choose gives the first job in order that a waiting worker may take, and the best such worker. What an exclusive job
+// may not lose to is served only after it has set its worker aside, whatever the order says: else each time the
+// worker is empty at last, one that comes before it by share, path or age would fill it again.
 func (s *Scheduler) choose(heads []head, now job.Time) (*job.Job, *worker) {
-	if len(heads) > 1 {
-		slices.SortFunc(heads, func(a, b head) int { return a.compare(&b) })
-	}
 	for _, w := range s.reserved {
 		w.reserved = nil
 	}
 	s.reserved = s.reserved[:0]
+	slices.SortFunc(heads, func(a, b head) int { return a.compare(&b) })
+	var exclusive []*head
+	for i := range heads {
+		if heads[i].job.Exclusive() {
+			exclusive = append(exclusive, &heads[i])
+		}
+	}
 	for i := range heads {
 		h := &heads[i]
+		for len(exclusive) > 0 && exclusive[0].holdsBack(h) {
+			s.reserve(exclusive[0], now)
+			exclusive = exclusive[1:]
+		}
 		if w := s.best(h, now); w != nil {
 			return h.job, w
 		}
-		if h.job.Exclusive() {
-			s.reserve(h, now)
-		}
 	}
 	return nil, nil
+}
+
+// holdsBack reports whether the worker set aside for h, which is exclusive, is not for o: only a higher priority may
+// have it, or, where jobs go by age, an older job.
+func (h *head) holdsBack(o *head) bool {
+	if h.channel != o.channel {
+		return false
+	}
+	if h.in.byAge {
+		return h.job.Seq() <= o.job.Seq()
+	}
+	return h.priority >= o.priority
 }
 
 // best gives the best waiting worker that may take the job now: the least loaded for its speed, then the one with the
@@ -175,8 +193,8 @@ func (s *Scheduler) takes(w *worker, h *head, now job.Time) bool {
 	if !w.Free(now) || w.used >= int(w.Slots) || w.held > 0 || h.job.Exclusive() && w.used > 0 {
 		return false
 	}
-	r := w.reserved
-	return r == nil || r.Class().Channel == h.channel && h.priority > r.Priority()
+	// Those that come before whom it is set aside for have had their turn.
+	return w.reserved == nil || w.reserved == h.job
 }
 
 func (w *worker) better(o *worker) bool {
@@ -192,6 +210,18 @@ func (w *worker) better(o *worker) bool {
 
 // reserve sets the worker aside that is free soonest, among those that are alive: they wait or work.
 func (s *Scheduler) reserve(h *head, now job.Time) {
+	best := s.best(h, now)
+	if best == nil {
+		best = s.soonestFor(h, now)
+	}
+	if best != nil {
+		best.reserved = h.job
+		s.reserved = append(s.reserved, best)
+	}
+}
+
+// soonestFor finds the worker that is free soonest, where none is free.
+func (s *Scheduler) soonestFor(h *head, now job.Time) *worker {
 	var best *worker
 	var soonest job.Time
 	for _, w := range h.in.class.workers {
@@ -203,10 +233,7 @@ func (s *Scheduler) reserve(h *head, now job.Time) {
 			best, soonest = w, free
 		}
 	}
-	if best != nil {
-		best.reserved = h.job
-		s.reserved = append(s.reserved, best)
-	}
+	return best
 }
 
 // freeAt guesses when the last of the worker's attempts ends.
