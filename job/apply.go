@@ -501,6 +501,11 @@ func (m *Machine) some(f func(*Job) bool) []*Job {
 func (m *Machine) applyChannel(c Channel) {
 	c.PausedKinds = slices.Clone(c.PausedKinds)
 	m.channels[c.Name] = &c
+	for a, u := range m.accounts {
+		if a.channel == c.Name {
+			u.shares = m.groupShares(a.channel, a.group)
+		}
+	}
 	m.moved = append(m.moved, m.Workers()...)
 	for _, j := range m.some(func(j *Job) bool { return j.class.Channel == c.Name }) {
 		if j.waiting() {

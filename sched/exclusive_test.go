@@ -60,6 +60,28 @@ func TestExclusiveTakesNoMoreThanOneWorkerAway(t *testing.T) {
 	}
 }
 
+// An exclusive job that must wait for its worker to run empty does not keep the others from the rest of the fleet.
+func TestExclusiveWaitsAlone(t *testing.T) {
+	t.Parallel()
+	l := newLab(t)
+	for _, n := range []string{"a", "b"} {
+		l.worker(job.Worker{Name: n, Slots: 2})
+		l.s.Want(n, 2, 0)
+	}
+	l.submit(job.Build{Priority: 9}, many(2, job.Spec{Name: "under way"})...)
+	for range 2 {
+		l.next()
+	}
+	l.submit(job.Build{Priority: 5}, job.Spec{Name: "perf", Exclusive: true})
+	l.submit(job.Build{}, many(2, job.Spec{Name: "other"})...)
+	if j, w, _, ok := l.next(); !ok || j.Name() != "other0" || w != "b" {
+		t.Errorf("decided %t, for %q, want other0 on b", ok, w)
+	}
+	if j, w, _, ok := l.next(); ok {
+		t.Errorf("%s takes %s, which is set aside", j.Name(), w)
+	}
+}
+
 // Where jobs go by age, an older job may have the worker, and a younger one never, whatever its priority.
 func TestExclusiveByAge(t *testing.T) {
 	t.Parallel()

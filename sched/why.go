@@ -270,6 +270,7 @@ func (e *Explanation) states() string {
 
 // ahead counts the ready jobs that would go before x on one of the workers that could run it.
 func (s *Scheduler) ahead(x *entry, now job.Time) int {
+	s.stamp++ // what was read for the last decision is old
 	seen := map[*ready]bool{}
 	mine := s.head(x.in, x, now) // x itself may be parked
 	count := 0

@@ -85,12 +85,11 @@ type candidate struct {
 type crowd struct {
 	class     job.Class
 	groups    string
-	limits    job.Limits
 	exclusive bool
 }
 
 func (c *candidate) crowd() crowd {
-	return crowd{c.Class(), strings.Join(c.groups, ","), c.limits, c.Exclusive}
+	return crowd{c.Class(), strings.Join(c.groups, ","), c.Exclusive}
 }
 
 // scale makes use divided by shares an integer: every number of shares that is used divides it.
