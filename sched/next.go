@@ -73,7 +73,7 @@ func (w *worker) open(now job.Time) bool { return w.Free(now) && w.used < int(w.
 
 func (s *Scheduler) lookInto(c *class, now job.Time) {
 	c.seen = s.stamp
-	if s.read(c, now).policy.Closed(c.key.Kind) {
+	if s.paused(c, now) {
 		return
 	}
 	for i := 0; i < len(c.heaps); i++ {
@@ -96,6 +96,11 @@ func (s *Scheduler) read(c *class, now job.Time) *channel {
 		c.channel.seen = s.stamp
 	}
 	return c.channel
+}
+
+// paused: nothing of the class may start.
+func (s *Scheduler) paused(c *class, now job.Time) bool {
+	return s.read(c, now).policy.Closed(c.key.Kind)
 }
 
 func (s *Scheduler) head(r *ready, e *entry, now job.Time) head {
