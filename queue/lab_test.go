@@ -71,6 +71,8 @@ type lab struct {
 	*queue.Queue
 	t *testing.T
 	*bench
+	cancel context.CancelFunc
+	done   chan error
 }
 
 // inLab runs a test in virtual time, with a queue that runs until the test returns.
@@ -79,21 +81,35 @@ func inLab(t *testing.T, test func(*testing.T, *lab)) {
 	synctest.Test(t, func(t *testing.T) {
 		l := &lab{t: t, bench: &bench{Store: memory.New()}}
 		l.open()
-		ctx, cancel := context.WithCancel(t.Context())
-		done := make(chan error, 1)
-		go func() { done <- l.Run(ctx) }()
+		l.start()
 		test(t, l)
-		cancel()
-		if err := <-done; err != nil {
-			t.Errorf("Run: %v", err)
-		}
+		l.stop()
 	})
 }
 
+// open makes a queue that does not run yet.
 func (l *lab) open() {
 	q, err := queue.Open(queue.Config{Store: l.bench, History: l.bench})
 	l.must(err)
 	l.Queue = q
+}
+
+func (l *lab) start() {
+	ctx, cancel := context.WithCancel(l.t.Context())
+	l.cancel, l.done = cancel, make(chan error, 1)
+	go func() { l.done <- l.Run(ctx) }()
+}
+
+func (l *lab) stop() {
+	l.cancel()
+	l.check(<-l.done)
+}
+
+// restart has a new owner load what is stored.
+func (l *lab) restart() {
+	l.stop()
+	l.open()
+	l.start()
 }
 
 func (l *lab) must(err error) {

@@ -20,6 +20,7 @@ type round struct {
 	found *Found
 	batch Batch
 	after []func(error) // run once the batch is stored, or cannot be
+	looks []func(error) // run after those
 	room  int           // how much the machine may still draw of consequences
 	err   error         // the machine refused a change: the state in memory is of no use any more
 }
@@ -54,13 +55,7 @@ func (c *call) answer(v any, err error) { c.reply <- answer{v, err} }
 
 // work does one round.
 func (q *Queue) work(ctx context.Context, r *round) error {
-	if err := r.look(ctx); err != nil {
-		for _, c := range r.calls {
-			c.answer(nil, &RetryError{Cause: err})
-		}
-		r.calls = nil
-		q.Log.Warn("a lookup failed; the callers may try again", "err", err)
-	}
+	r.look(ctx)
 	r.advance()
 	answers := map[job.ID]answered{}
 	for _, c := range r.calls {
@@ -75,26 +70,38 @@ func (q *Queue) work(ctx context.Context, r *round) error {
 	return q.commit(ctx, r)
 }
 
-// look reads, in one go, what the commands name and memory does not hold.
-func (r *round) look(ctx context.Context) error {
+// look reads, in one go, what the commands name and memory does not hold. If that fails, those that asked for something are
+// refused; the others go on, above all the heartbeats.
+func (r *round) look(ctx context.Context) {
 	var query Query
+	var asking, others []*call
 	for _, c := range r.calls {
+		before := query.size()
 		if !c.request.IsZero() {
 			query.Requests = append(query.Requests, c.request)
 		}
 		if c.query != nil {
 			c.query(r.q.machine, &query)
 		}
+		if query.size() > before {
+			asking = append(asking, c)
+		} else {
+			others = append(others, c)
+		}
 	}
 	if query.Empty() {
-		return nil
+		return
 	}
 	found, err := r.q.Store.Lookup(ctx, &query)
-	if err != nil {
-		return fmt.Errorf("lookup: %w", err)
+	if err == nil {
+		r.found = found
+		return
 	}
-	r.found = found
-	return nil
+	r.q.Log.Warn("a lookup failed; the callers may try again", "err", err)
+	for _, c := range asking {
+		c.answer(nil, &RetryError{Cause: fmt.Errorf("lookup: %w", err)})
+	}
+	r.calls = others
 }
 
 // decide lets one command decide, and makes its changes and what follows from them.
@@ -333,7 +340,10 @@ func (r *round) finish(err error) {
 	for _, f := range r.after {
 		f(err)
 	}
-	r.after = nil
+	for _, f := range r.looks {
+		f(err)
+	}
+	r.after, r.looks = nil, nil
 }
 
 // persist commits a batch. A commit that failed may have happened: it is looked for before it is sent again.
