@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"strings"
 	"time"
 
@@ -213,6 +214,7 @@ func (r *round) apply(changes []job.Change) {
 			return
 		}
 		if r.err = r.q.machine.Apply(c); r.err == nil {
+			r.q.machine.Left(r.keep)
 			r.note(c)
 		}
 	}
@@ -227,6 +229,7 @@ func (r *round) advance() {
 		changes, err := r.q.machine.Advance(r.at, r.room)
 		r.err = err
 		r.room -= r.q.machine.Effort()
+		r.q.machine.Left(r.keep)
 		for _, c := range changes {
 			r.note(c)
 		}
@@ -247,7 +250,15 @@ func (r *round) note(c job.Change) {
 		r.stop(c.Job, c.Attempt.Number)
 		q.Log.Info("to be tried again", "job", c.Job, "attempt", c.Attempt.Number, "outcome", c.Attempt.Outcome, "detail", c.Attempt.Detail)
 	case job.JobEnded:
-		r.noteEnd(&c)
+		if c.Attempt != nil {
+			r.stop(c.Job, c.Attempt.Number)
+		}
+		r.after = append(r.after, func(error) { q.wake(c.Job) })
+		q.Log.Info("ended", "job", c.Job, "outcome", c.End.Outcome, "detail", c.End.Detail)
+	case job.JobDeleted:
+		r.lose(c.Job)
+	case job.BuildDeleted:
+		delete(r.found.Builds, c.Build)
 	case job.WorkerPut:
 		r.evict(c.Worker.Name, c.Worker.Session, job.ErrWorkerLive)
 	case job.WorkerRemoved:
@@ -273,19 +284,24 @@ func (r *round) note(c job.Change) {
 	}
 }
 
-func (r *round) noteEnd(c *job.JobEnded) {
-	q := r.q
-	rec := &job.Record{Spec: job.Spec{ID: c.Job}, Seq: c.Seq, End: &c.End}
-	if c.Attempt != nil {
-		rec.Last, rec.LastEnd = &c.Attempt.Attempt, c.Attempt
-		r.stop(c.Job, c.Attempt.Number)
-	}
+// keep adds a job that left memory to what is known of those that are not in it.
+func (r *round) keep(rec *job.Record) {
 	if r.found.Jobs == nil {
 		r.found.Jobs = map[job.ID]*job.Record{}
 	}
-	r.found.Jobs[c.Job] = rec
-	r.after = append(r.after, func(error) { q.wake(c.Job) })
-	q.Log.Info("ended", "job", c.Job, "outcome", c.End.Outcome, "detail", c.End.Detail)
+	if r.found.Kept == nil {
+		r.found.Kept = map[job.Identity]job.ID{}
+	}
+	r.found.Jobs[rec.Spec.ID] = rec
+	if rec.End.Outcome == job.Succeeded {
+		r.found.Kept[rec.Spec.Identity()] = rec.Spec.ID
+	}
+}
+
+// lose takes a deleted job out of that. An older success of its identity is not looked for: who asks runs it again.
+func (r *round) lose(id job.ID) {
+	delete(r.found.Jobs, id)
+	maps.DeleteFunc(r.found.Kept, func(_ job.Identity, kept job.ID) bool { return kept == id })
 }
 
 // match hands ready jobs to waiting workers.
