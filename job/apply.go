@@ -412,6 +412,7 @@ func (m *Machine) forget(j *Job) {
 		return
 	}
 	delete(m.jobs, j.id)
+	m.left = append(m.left, j)
 	m.still(j)
 	j.class.jobs--
 	if j.class.jobs == 0 && j.class.since == 0 {
