@@ -107,9 +107,9 @@ func (a *advance) overdue(j *Job) {
 		if l.deadline <= now {
 			a.emit(JobFreed{Job: j.id, Seq: j.seq, At: now})
 		}
-	case l.timeout > 0 && j.last.Start.Add(l.timeout+JudgeSlack) <= now:
+	case past(j.last.Start, j.last.Limits.Timeout, now):
 		a.emit(m.overrun(j, now, TotalTimeout)...)
-	case l.silence > 0 && l.output.Add(l.silence+JudgeSlack) <= now:
+	case past(l.output, j.last.Limits.Silence, now):
 		a.emit(m.overrun(j, now, SilentTimeout)...)
 	case l.deadline <= now && !m.Channel(j.class.Channel).CallerJudges:
 		a.emit(m.conclude(j, a.at, AttemptEnd{

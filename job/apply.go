@@ -250,8 +250,7 @@ func (m *Machine) attach(j *Job, now Time) {
 		j.last.Groups = []string{""}
 	}
 	ttl := m.Channel(j.class.Channel).TTL
-	l := j.limits()
-	j.last.lease = &lease{deadline: now.Add(ttl), beat: now, output: now, timeout: l.Timeout, silence: l.Silence}
+	j.last.lease = &lease{deadline: now.Add(ttl), beat: now, output: now}
 	w := m.workers[j.last.Worker]
 	if w == nil {
 		// Only a damaged store loses a worker that holds a lease; the attempt is still accounted for.
@@ -515,7 +514,7 @@ func (m *Machine) applyChannel(c Channel) {
 // Loaded ends the loading: now is the owner's clock. Each lease gets one full TTL, delays are clamped to their
 // original length, and what was derived is derived again.
 func (m *Machine) Loaded(now Time) {
-	m.pour(math.MaxInt) // before the clamping: limits come from who needs the job
+	m.pour(math.MaxInt) // before the rest: who needs a job decides what becomes of it
 	m.fresh = nil
 	m.disown()
 	for _, j := range m.Jobs() {
@@ -559,8 +558,6 @@ func (m *Machine) clamp(j *Job, now Time) {
 	}
 	ttl := m.Channel(j.class.Channel).TTL
 	j.last.lease.deadline, j.last.lease.beat, j.last.lease.output = now.Add(ttl), now, now
-	l := j.limits()
-	j.last.lease.timeout, j.last.lease.silence = l.Timeout, l.Silence
 	if j.running() {
 		m.meter(j, 1)
 	}
@@ -587,11 +584,11 @@ func (m *Machine) nextLook(j *Job) (at Time, ok bool) {
 			sooner(l.deadline)
 		}
 		if j.running() {
-			if l.timeout > 0 {
-				sooner(j.last.Start.Add(l.timeout + JudgeSlack))
+			if limit := j.last.Limits.Timeout; limit > 0 {
+				sooner(j.last.Start.Add(limit).Add(JudgeSlack))
 			}
-			if l.silence > 0 {
-				sooner(l.output.Add(l.silence + JudgeSlack))
+			if limit := j.last.Limits.Silence; limit > 0 {
+				sooner(l.output.Add(limit).Add(JudgeSlack))
 			}
 			if !l.aged {
 				sooner(j.last.Start.Add(UsageWindow))

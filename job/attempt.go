@@ -21,7 +21,7 @@ func (m *Machine) Start(at Moment, id ID, name string, token Token) ([]Change, e
 	}
 	a := Attempt{
 		Number: j.Tally().Attempts + 1, Token: token, Worker: name, Start: at.Now,
-		Groups: j.in.audience.groups,
+		Groups: j.in.audience.groups, Limits: j.limits(),
 	}
 	return []Change{JobStarted{Job: id, Seq: j.seq, Attempt: a}}, nil
 }
