@@ -25,9 +25,7 @@ func (m *Machine) Apply(c Change) error {
 	case ClassMarked:
 		k := m.class(c.Class)
 		k.since = c.Since
-		if k.jobs == 0 && k.since == 0 {
-			delete(m.classes, c.Class)
-		}
+		m.mayDrop(k)
 	case UsagePut:
 		m.applyUsage(c)
 	case JobDeleted, BuildDeleted, DurationLearned, FailureCached, FailureCleared:
@@ -413,8 +411,17 @@ func (m *Machine) forget(j *Job) {
 	delete(m.jobs, j.id)
 	m.still(j)
 	j.class.jobs--
-	if j.class.jobs == 0 && j.class.since == 0 {
-		delete(m.classes, j.class.Class)
+	m.mayDrop(j.class)
+}
+
+// mayDrop drops the class if it has no jobs. What is stored of it has to go first.
+func (m *Machine) mayDrop(k *class) {
+	switch {
+	case k.jobs > 0:
+	case k.since == 0:
+		delete(m.classes, k.Class)
+	case !m.loading:
+		m.idle = append(m.idle, k.Class)
 	}
 }
 
@@ -517,11 +524,21 @@ func (m *Machine) Loaded(now Time) {
 	m.pour(math.MaxInt) // before the rest: who needs a job decides what becomes of it
 	m.fresh = nil
 	m.disown()
+	for _, k := range m.classes {
+		k.since = min(k.since, now)
+		if k.jobs == 0 {
+			m.idle = append(m.idle, k.Class)
+		}
+	}
+	slices.SortFunc(m.idle, Class.compare)
 	for _, j := range m.Jobs() {
 		m.clamp(j, now)
 	}
 	for _, n := range m.Workers() {
 		w := m.workers[n]
+		if len(w.jobs) > 0 {
+			w.seen = now // as alive as its leases are
+		}
 		if limit := now.Add(w.Delay); w.Until > limit {
 			w.Until = limit
 			heap.Push(&m.pens, pen{limit, n})
@@ -543,6 +560,7 @@ func (m *Machine) Loaded(now Time) {
 }
 
 func (m *Machine) clamp(j *Job, now Time) {
+	j.at = min(j.at, now) // its grace begins no later
 	if x := j.more; x != nil && x.wake > now.Add(x.delay) {
 		x.wake = now.Add(x.delay)
 		m.alarm(j, x.wake)
@@ -587,7 +605,7 @@ func (m *Machine) nextLook(j *Job) (at Time, ok bool) {
 			if limit := j.last.Limits.Timeout; limit > 0 {
 				sooner(j.last.Start.Add(limit).Add(JudgeSlack))
 			}
-			if limit := j.last.Limits.Silence; limit > 0 {
+			if limit := j.last.Limits.Silence; limit > 0 && l.heard {
 				sooner(l.output.Add(limit).Add(JudgeSlack))
 			}
 			if !l.aged {

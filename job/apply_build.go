@@ -53,9 +53,7 @@ func (m *Machine) applyBuild(c Change) error {
 		}
 		m.reoffer(b, func() { b.active = true })
 		m.leaveQueue(b)
-		if g := m.gates[b.Build.Gate.Key]; g != nil && b.Build.Gate.Key != "" {
-			g.active++
-		}
+		m.admit(b)
 	case BuildBumped:
 		m.reoffer(b, func() { b.priority = c.Priority })
 	case BuildEnded:
@@ -77,15 +75,8 @@ func (m *Machine) applyBuildAdded(r *BuildRecord) error {
 	b.Build.Labels = nil
 	m.builds[r.Build.ID] = b
 	m.seq = max(m.seq, r.Seq)
-	if key := r.Build.Gate.Key; key != "" {
-		g := m.gates[key]
-		if g == nil {
-			g = &buildGate{key: key}
-			m.gates[key] = g
-		}
-		if b.active {
-			g.active++
-		}
+	if b.active {
+		m.admit(b)
 	}
 	if !b.Staged {
 		m.enterGate(b)
@@ -96,12 +87,32 @@ func (m *Machine) applyBuildAdded(r *BuildRecord) error {
 
 // enterGate queues a complete build that is not under way yet.
 func (m *Machine) enterGate(b *build) {
-	g := m.gates[b.Build.Gate.Key]
-	if b.active || g == nil {
-		return
+	if g := m.gate(b); g != nil && !b.active {
+		g.waiting = append(g.waiting, b)
+		m.mayOpen(g)
 	}
-	g.waiting = append(g.waiting, b)
-	m.mayOpen(g)
+}
+
+// admit counts a build that is under way.
+func (m *Machine) admit(b *build) {
+	if g := m.gate(b); g != nil {
+		g.active++
+	}
+}
+
+// gate finds or makes the build's gate; nil: it has no key. The last build of a key takes the gate with it when it ends,
+// whether or not one is still staged.
+func (m *Machine) gate(b *build) *buildGate {
+	key := b.Build.Gate.Key
+	if key == "" {
+		return nil
+	}
+	g := m.gates[key]
+	if g == nil {
+		g = &buildGate{key: key}
+		m.gates[key] = g
+	}
+	return g
 }
 
 func (m *Machine) leaveQueue(b *build) {

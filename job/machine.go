@@ -33,7 +33,8 @@ type Machine struct {
 	check    []*Job // may have become ready, blocked or unsupported
 	ending   []*build
 	opening  []*buildGate
-	fresh    []*Job // made since the last references, and wanted by nobody yet
+	idle     []Class // without jobs, and stored as unserved
+	fresh    []*Job  // made since the last references, and wanted by nobody yet
 
 	// What the scheduler has to look at.
 	touched []*Job
@@ -420,7 +421,7 @@ func (m *Machine) Due() (at Time, ok bool) {
 
 // Behind reports whether Advance stopped for its budget and has more to do at once.
 func (m *Machine) Behind() bool {
-	return len(m.flow)+len(m.doomed)+len(m.unneeded)+len(m.check)+len(m.ending)+len(m.opening) > 0
+	return len(m.flow)+len(m.doomed)+len(m.unneeded)+len(m.check)+len(m.ending)+len(m.opening)+len(m.idle) > 0
 }
 
 // patience is how long the job may still wait for a capable worker at now; ok is false if for ever.

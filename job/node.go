@@ -84,7 +84,8 @@ func (j *Job) leased() *lease {
 type lease struct {
 	deadline Time // when it is lost unless renewed
 	beat     Time // last heartbeat
-	output   Time // last sign of output
+	output   Time // last sign of output, or since when one could have been seen
+	heard    bool // the worker tells of its output, so that silence can be judged here
 	aged     bool // older than the share window
 }
 

@@ -46,6 +46,7 @@ type mJob struct {
 
 type mLease struct {
 	deadline, output job.Time
+	heard            bool // output was told of
 	limits           job.Limits
 	ttl              time.Duration // as the worker was told
 }

@@ -380,9 +380,11 @@ func (m *model) beat(l job.Lease) string {
 }
 
 func (m *model) progress(l job.Lease) string {
-	if j := m.holder(l); j == nil || j.held() {
+	j := m.holder(l)
+	if j == nil || j.held() {
 		return lost
 	}
+	j.lease.output = m.now
 	return done
 }
 
@@ -526,7 +528,8 @@ func (m *model) restart(now job.Time) {
 	}
 	for _, j := range m.jobs {
 		if j.lease != nil {
-			j.lease.deadline, j.lease.output = now.Add(m.channel(j.Channel).TTL), now
+			j.lease.deadline, j.lease.output, j.lease.heard = now.Add(m.channel(j.Channel).TTL), now, false
+			m.worker(j.last.Worker).seen = now
 		}
 	}
 	m.round()
