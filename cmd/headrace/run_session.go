@@ -197,7 +197,18 @@ func (s *session) prepare() error {
 		return err
 	}
 	s.id = s.q.NewID()
-	// Attempts that an earlier run did not finish end here.
+	// Attempts that an earlier run did not finish end here. Its process is dead, or the store would be locked.
+	known, err := s.q.Workers(s.ctx)
+	if err != nil {
+		return err
+	}
+	for _, w := range known {
+		if w.Name == workerName {
+			if err := s.q.SignOff(s.ctx, w.Name, w.Session); err != nil {
+				return err
+			}
+		}
+	}
 	if err := s.q.Register(s.ctx, s.machine()); err != nil {
 		return err
 	}
