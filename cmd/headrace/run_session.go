@@ -32,6 +32,8 @@ type session struct {
 	monitor *monitor
 	brake   brake
 	id      job.ID // of the worker's session
+	owner   string // of the processes of its attempts
+	reaped  int    // processes that an earlier run left
 
 	// ctx ends when the run is to stop, with the cause; now is closed to kill at once.
 	ctx  context.Context
@@ -81,6 +83,9 @@ func (s *session) run(ctx context.Context) (code int, err error) {
 			code, err = exitMachine, fmt.Errorf("close the store: %v", cerr)
 		}
 	}()
+	if err = s.reap(); err != nil {
+		return exitMachine, err
+	}
 	if s.q, err = queue.Open(queue.Config{Store: s.store, History: s.store, GiveUp: true}); err != nil {
 		return exitMachine, err
 	}
@@ -107,6 +112,16 @@ func (s *session) run(ctx context.Context) (code int, err error) {
 	stopShowing()
 	<-shown
 	return s.conclude(began, err)
+}
+
+// reap kills what a run left that was killed together with those who watched its jobs: else such a job would soon run twice.
+// The store's lock says that no other run is at work here.
+func (s *session) reap() (err error) {
+	if s.owner, err = s.place.owner(); err != nil {
+		return err
+	}
+	s.reaped, err = worker.Reap(s.owner)
+	return err
 }
 
 // conclude tells the end.
@@ -342,6 +357,13 @@ func (s *session) announce(past *past, receipt *queue.Receipt) error {
 		Build: receipt.Build, Name: s.work.name, File: s.file, Jobs: len(s.work.Jobs), Reused: reused, Slots: s.slots, Store: s.place.dir,
 		Forecast: f,
 	})
+	if s.reaped > 0 {
+		what := "processes"
+		if s.reaped == 1 {
+			what = "process"
+		}
+		s.display.Event(progress.Notice{Text: fmt.Sprintf("killed %d %s that an earlier run left", s.reaped, what)})
+	}
 	for _, n := range past.notes {
 		s.display.Event(progress.Notice{Job: s.work.Jobs[n.index].Name, Text: n.text})
 	}
@@ -355,7 +377,7 @@ func (s *session) announce(past *past, receipt *queue.Receipt) error {
 
 // runtime makes the worker.
 func (s *session) runtime() *worker.Runtime {
-	run := worker.Commands(worker.Executor{Now: s.now}, s.place.logs(), func(a *worker.Attempt, l worker.Line) {
+	run := worker.Commands(worker.Executor{Now: s.now, Owner: s.owner}, s.place.logs(), func(a *worker.Attempt, l worker.Line) {
 		s.display.Line(s.monitor.index[a.Lease.Job], l.Text)
 	})
 	handler := func(ctx context.Context, a *worker.Attempt) job.Report {
