@@ -2,6 +2,7 @@ package graph
 
 import (
 	"regexp"
+	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -26,20 +27,22 @@ type strict struct {
 
 // check tells what is wrong with the next token and at which token to say so, or "".
 func (s *strict) check(t *token.Token) (string, *token.Token) {
-	last := s.last
-	defer func() { s.before, s.last = last, t }()
 	if s.value == nil {
 		s.value = t
 	}
-	after := func(kinds ...token.Type) bool {
-		for _, k := range kinds {
-			if last != nil && last.Type == k {
-				return true
-			}
-		}
-		return false
-	}
-	if after(token.AnchorType, token.AliasType) && !anchorName.MatchString(t.Origin) {
+	why, at := s.rule(t)
+	s.before, s.last = s.last, t
+	return why, at
+}
+
+// after reports whether the token before is of one of some types.
+func (s *strict) after(types ...token.Type) bool {
+	return s.last != nil && slices.Contains(types, s.last.Type)
+}
+
+// rule finds the rule that a token breaks.
+func (s *strict) rule(t *token.Token) (string, *token.Token) {
+	if s.after(token.AnchorType, token.AliasType) && !anchorName.MatchString(t.Origin) {
 		return "an anchor is named with letters, digits, - and _, found " + quote(t.Value), t
 	}
 	if s.glued(t) {
@@ -51,7 +54,7 @@ func (s *strict) check(t *token.Token) (string, *token.Token) {
 	case token.MappingEndType, token.SequenceEndType:
 		s.flow = s.flow[:max(0, len(s.flow)-1)]
 	case token.CollectEntryType:
-		if after(token.MappingStartType, token.SequenceStartType, token.CollectEntryType) {
+		if s.after(token.MappingStartType, token.SequenceStartType, token.CollectEntryType) {
 			return "expected a value before the comma", t
 		}
 		if len(s.flow) > 0 {
@@ -75,15 +78,15 @@ func (s *strict) check(t *token.Token) (string, *token.Token) {
 	case token.DoubleQuoteType:
 		return s.escapes(t), t
 	case token.TagType:
-		if after(token.TagType) {
+		if s.after(token.TagType) {
 			return "two tags for one value", t
 		}
 	case token.StringType:
-		if after(token.LiteralType, token.FoldedType) && !strings.ContainsAny(last.Value, "123456789") && deeperBlank(t.Origin) {
-			return "the empty lines that a block begins with are indented more than its first line", last
+		if s.after(token.LiteralType, token.FoldedType) && !strings.ContainsAny(s.last.Value, "123456789") && deeperBlank(t.Origin) {
+			return "the empty lines that a block begins with are indented more than its first line", s.last
 		}
 		// A name of an anchor, and the lines of a block, are no plain text.
-		if !after(token.LiteralType, token.FoldedType, token.AnchorType, token.AliasType) {
+		if !s.after(token.LiteralType, token.FoldedType, token.AnchorType, token.AliasType) {
 			return s.plain(t.Value), t
 		}
 	default:

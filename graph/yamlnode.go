@@ -159,20 +159,7 @@ func (r *yamlReader) node(n *node, from ast.Node, depth int) error {
 	case *ast.MappingValueNode:
 		return r.mapping(n, []*ast.MappingValueNode{from}, from.IsFlowStyle, depth)
 	case *ast.SequenceNode:
-		n.kind = list
-		for _, v := range from.Values {
-			if !from.IsFlowStyle && !r.indented(from.Start, v) {
-				return errStop
-			}
-			var item node
-			if err := r.node(&item, v, depth+1); err != nil {
-				return err
-			}
-			if err := r.grow(n, &item); err != nil {
-				return err
-			}
-			n.items = append(n.items, item)
-		}
+		return r.list(n, from, depth)
 	case *ast.AnchorNode:
 		if err := r.node(n, from.Value, depth); err != nil {
 			return err
@@ -197,6 +184,24 @@ func (r *yamlReader) node(n *node, from ast.Node, depth int) error {
 	default:
 		r.d.add(n.at, "YAML of this form is not supported here")
 		return errStop
+	}
+	return nil
+}
+
+func (r *yamlReader) list(n *node, from *ast.SequenceNode, depth int) error {
+	n.kind = list
+	for _, v := range from.Values {
+		if !from.IsFlowStyle && !r.indented(from.Start, v) {
+			return errStop
+		}
+		var item node
+		if err := r.node(&item, v, depth+1); err != nil {
+			return err
+		}
+		if err := r.grow(n, &item); err != nil {
+			return err
+		}
+		n.items = append(n.items, item)
 	}
 	return nil
 }
