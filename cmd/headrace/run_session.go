@@ -173,11 +173,39 @@ func (s *session) prepare() error {
 		return err
 	}
 	s.id = s.q.NewID()
-	// Attempts that an earlier run did not finish end here.
-	if err := s.q.Register(s.ctx, s.machine()); err != nil {
+	leases, err := s.cutOff()
+	if err != nil {
 		return err
 	}
+	if err := s.q.Register(s.ctx, s.machine(), leases...); err != nil {
+		return err
+	}
+	for _, l := range leases {
+		// Worker and engine are one process here: it was headrace that died, so the job is not blamed for a crash,
+		// however often that happens.
+		err := s.q.Finish(s.ctx, job.Report{Lease: l, Outcome: job.Aborted, Detail: job.HandedBack, Message: killedNote})
+		if err != nil && !errors.Is(err, job.ErrLeaseLost) {
+			return err
+		}
+	}
 	return s.q.Pardon(s.ctx, workerName)
+}
+
+// killedNote is the message of an attempt that did not survive its headrace.
+const killedNote = "headrace was killed while it ran"
+
+// cutOff lists the attempts that an earlier run did not finish.
+func (s *session) cutOff() ([]job.Lease, error) {
+	recs, err := s.store.Jobs(s.ctx, queue.JobFilter{State: job.Running{}.String(), Limit: 10_000})
+	if err != nil {
+		return nil, err
+	}
+	var leases []job.Lease
+	for i := range recs {
+		r := &recs[i]
+		leases = append(leases, job.Lease{Job: r.Spec.ID, Attempt: r.Last.Number, Token: r.Last.Token})
+	}
+	return leases, nil
 }
 
 // machine describes this machine as a worker.
@@ -227,6 +255,9 @@ func (s *session) submit() error {
 	submission, err := s.work.submission(s.q.NewID, reuse, s.logLimit)
 	if err != nil {
 		return err
+	}
+	if s.keepGoing {
+		submission.Build.Labels = map[string]string{keepGoingLabel: "yes"}
 	}
 	after := s.q.Round()
 	receipt, err := s.q.Submit(s.ctx, submission)
