@@ -247,7 +247,7 @@ func (l *Live) bar(cols int) string {
 		text += fmt.Sprintf(", %d skipped", skipped)
 	}
 	if n := t.counts[job.Cancelled]; n > 0 {
-		text += fmt.Sprintf(", %d dropped", n)
+		text += fmt.Sprintf(", %d %s", n, NotStarted)
 	}
 	text += "  " + clock(l.now().Sub(t.started))
 	if left := l.timeLeft(); left != "" {
