@@ -181,7 +181,12 @@ func (d *decoder) job(f field) bool {
 func (d *decoder) push(name string) (*Job, *draft) {
 	last := len(d.blocks) - 1
 	if last < 0 || len(d.blocks[last]) == blockSize {
-		d.blocks = append(d.blocks, make([]entry, 0, blockSize))
+		// Most files have few jobs, so the first block grows as it is filled.
+		room := blockSize
+		if last < 0 {
+			room = 16
+		}
+		d.blocks = append(d.blocks, make([]entry, 0, room))
 		last++
 	}
 	d.spans[name] = span{int32(last*blockSize + len(d.blocks[last])), 1}
