@@ -355,7 +355,10 @@ func (m *model) beat(l job.Lease) string {
 }
 
 func (m *model) progress(l job.Lease) string {
-	if j := m.holder(l); j == nil || j.held() {
+	if j := m.job(l.Job); j != nil && j.held() {
+		return lost // refused, and so not even a sign of life
+	}
+	if m.holder(l) == nil {
 		return lost
 	}
 	return done
