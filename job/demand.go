@@ -179,8 +179,13 @@ type Audience struct {
 	key    string
 }
 
-// Groups gives the share groups in order; the caller must not change them.
-func (a *Audience) Groups() []string { return a.groups }
+// Groups gives the share groups in order, none for nil; the caller must not change them.
+func (a *Audience) Groups() []string {
+	if a == nil {
+		return nil
+	}
+	return a.groups
+}
 
 // Key tells audiences apart.
 func (a *Audience) Key() string {

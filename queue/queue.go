@@ -32,6 +32,8 @@ type Config struct {
 	// GiveUp has Run return the error where else it would step down and load the state anew: for a program whose
 	// user waits, and would rather be told.
 	GiveUp bool
+	// StageSize is how many jobs one round takes; a build of more is staged, see Submit. 0: 2000.
+	StageSize int
 }
 
 // Queue is the engine. Its methods may be called from any goroutine while Run runs; they block until what they ask
@@ -64,6 +66,9 @@ type Queue struct {
 func Open(cfg Config) (*Queue, error) {
 	if cfg.Store == nil || cfg.History == nil {
 		return nil, errors.New("open queue: Store and History must be set")
+	}
+	if cfg.StageSize <= 0 {
+		cfg.StageSize = stageSize
 	}
 	if cfg.Log == nil {
 		cfg.Log = slog.New(slog.DiscardHandler)
