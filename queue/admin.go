@@ -25,7 +25,8 @@ func (q *Queue) Register(ctx context.Context, w job.Worker, running ...job.Lease
 	})
 }
 
-// SignOff says that a session of the worker is over: the next may register at once.
+// SignOff says that a session of the worker is over: the next may register at once. Not only the session itself may say
+// so, but whoever knows that its process is dead.
 func (q *Queue) SignOff(ctx context.Context, name string, session job.ID) error {
 	return q.volatile(ctx, func(*round) error {
 		q.machine.SignOff(name, session)

@@ -238,7 +238,8 @@ func (r *round) stop(id job.ID, attempt int32) {
 // Beat renews one lease.
 type Beat struct {
 	Lease job.Lease
-	// Output is when the attempt last gave a sign of output; zero: not known.
+	// Output is when the attempt last gave a sign of output; zero: not known. An attempt of which none was ever told has
+	// its silence judged by its worker alone.
 	Output time.Time
 }
 
