@@ -104,7 +104,7 @@ func (c *check) demand(j *Job) {
 		c.want(j.in == demand{}, "job %s is Done and asked for: %+v", j.id, j.in)
 		return
 	}
-	fresh := &Job{wishes: j.wishes, dependents: j.dependents, more: j.more, class: j.class, id: j.id, flags: j.flags}
+	fresh := &Job{wishes: j.wishes, dependents: j.dependents, more: j.more, class: j.class, id: j.id, flags: j.flags, stagers: j.stagers}
 	fresh.recount()
 	have, want := j.in, fresh.in
 	c.want(have.audience.same(want.audience), "job %s is asked for by %q, recounted %q", j.id, have.audience.Key(), want.audience.Key())

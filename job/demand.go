@@ -159,7 +159,7 @@ func (j *Job) recount() {
 	if own := j.own(); own != nil {
 		j.in.take(own.offers())
 	}
-	if j.flags.has(isStaged) {
+	for range j.stagers {
 		j.in.take(stagedOffer)
 	}
 	for _, e := range j.dependents {

@@ -16,6 +16,8 @@ var (
 	// ErrFeedTruncated: the feed no longer reaches back to where the reader stands; it must start again
 	// from a snapshot.
 	ErrFeedTruncated = errors.New("feed truncated")
+	// ErrFeedAhead: the reader stands where the feed has not come yet; it has read another store.
+	ErrFeedAhead = errors.New("feed not there yet")
 	// ErrClosed: the queue has stopped, or was never run.
 	ErrClosed = errors.New("queue closed")
 	// ErrRequest: the request id was used before, for another command.
