@@ -3,6 +3,7 @@ package job
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 )
 
@@ -108,8 +109,16 @@ func (c *check) demand(j *Job) {
 	fresh.recount()
 	have, want := j.in, fresh.in
 	c.want(have.audience.same(want.audience), "job %s is asked for by %q, recounted %q", j.id, have.audience.Key(), want.audience.Key())
-	have.audience, want.audience = nil, nil
+	c.want(have.crowd.equal(want.crowd), "job %s is asked for by the crowd %v, recounted %v", j.id, have.crowd, want.crowd)
+	have.audience, want.audience, have.crowd, want.crowd = nil, nil, nil, nil
 	c.want(have == want, "job %s has the demand %+v, recounted %+v", j.id, have, want)
+}
+
+func (a *crowd) equal(b *crowd) bool {
+	if a == nil || b == nil {
+		return a == b
+	}
+	return maps.EqualFunc(*a, *b, func(x, y counted) bool { return x.n == y.n && x.audience.same(y.audience) })
 }
 
 // alarm: whatever time alone changes for the job is seen when it comes.

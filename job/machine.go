@@ -267,7 +267,7 @@ func (m *Machine) pour(budget int) int {
 }
 
 func (m *Machine) pass(j *Job) {
-	if j.in.stale && !j.done() {
+	if j.in.stale() && !j.done() {
 		j.recount()
 	}
 	old, now := j.out, j.offers()
