@@ -32,7 +32,7 @@ func (m *Machine) Start(at Moment, id ID, name string, token Token) ([]Change, e
 // fits reports whether the worker may take the job now, but for what sched decides.
 func (m *Machine) fits(w *worker, j *Job, now Time) bool {
 	c := m.channels[j.class.Channel]
-	return len(w.Lacks(j.class.Class)) == 0 && len(w.jobs) < int(w.Slots) && w.Free(now) && (c == nil || !c.Closed(j.class.Kind))
+	return len(w.Lacks(j.class.Class)) == 0 && w.used < int(w.Slots) && w.Free(now) && (c == nil || !c.Closed(j.class.Kind))
 }
 
 // Free reports whether the worker is neither drained nor in quarantine.

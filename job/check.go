@@ -15,10 +15,13 @@ func (m *Machine) Check(now Time) error {
 	c.lists()
 	leases := map[*Job]int{}
 	for _, n := range m.Workers() {
-		for _, j := range m.workers[n].jobs {
+		w, used := m.workers[n], 0
+		for j := range w.leases {
+			used++
 			leases[j]++
 			c.want(j.leased() != nil && j.last.Worker == n, "worker %q holds job %s, which it has no lease for", n, j.id)
 		}
+		c.want(used == w.used, "worker %q holds %d jobs, counted %d", n, used, w.used)
 	}
 	for _, j := range m.Jobs() {
 		c.state(j, leases[j])
