@@ -406,6 +406,7 @@ func (m *Machine) forget(j *Job) {
 		return
 	}
 	delete(m.jobs, j.id)
+	m.left = append(m.left, j)
 	m.still(j)
 	j.class.jobs--
 	m.mayDrop(j.class)
@@ -504,6 +505,11 @@ func (m *Machine) some(f func(*Job) bool) []*Job {
 func (m *Machine) applyChannel(c Channel) {
 	c.PausedKinds = slices.Clone(c.PausedKinds)
 	m.channels[c.Name] = &c
+	for a, u := range m.accounts {
+		if a.channel == c.Name {
+			u.shares = m.groupShares(a.channel, a.group)
+		}
+	}
 	m.moved = append(m.moved, m.Workers()...)
 	for _, j := range m.some(func(j *Job) bool { return j.class.Channel == c.Name }) {
 		if j.waiting() {

@@ -214,6 +214,7 @@ func (c *check) usage() {
 	}
 	for a, u := range c.m.accounts {
 		c.account(fmt.Sprintf("group %q of channel %q", a.group, a.channel), u, accounts[a])
+		c.want(u.shares == c.m.groupShares(a.channel, a.group), "group %q of channel %q has %d shares", a.group, a.channel, u.shares)
 	}
 	for n, u := range c.m.channelUse {
 		c.account(fmt.Sprintf("channel %q", n), u, channels[n])

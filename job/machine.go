@@ -39,6 +39,8 @@ type Machine struct {
 	// What the scheduler has to look at.
 	touched []*Job
 	moved   []string // workers
+
+	left []*Job // memory, since Left was called
 }
 
 // doom is a job that cannot get the success it needs, and the dependency that did not succeed. Without
@@ -233,6 +235,21 @@ func (m *Machine) Moved(f func(name string)) {
 		f(n)
 	}
 	m.moved = m.moved[:0]
+}
+
+// Left calls f with each job that has left memory since the last call, as Facts tell of it: its identity, how it ended, and
+// its newest attempt.
+func (m *Machine) Left(f func(*Record)) {
+	for i, j := range m.left {
+		m.left[i] = nil
+		r := &Record{Spec: Spec{ID: j.id, Channel: j.class.Channel, Kind: j.class.Kind, Key: j.key}, Seq: j.seq}
+		r.End = j.state.(Done).End
+		if j.last != nil {
+			r.Last, r.LastEnd = &j.last.Attempt, j.last.end
+		}
+		f(r)
+	}
+	m.left = m.left[:0]
 }
 
 func (m *Machine) touch(j *Job) {

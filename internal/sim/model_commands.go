@@ -505,6 +505,14 @@ func (m *model) deleteJob(id job.ID) string {
 	return done
 }
 
+// outlived reports whether a dependent of the unfinished job would go on if that were cancelled.
+func (m *model) outlived(id job.ID) bool {
+	j := m.job(id)
+	return j != nil && j.end == nil && slices.ContainsFunc(m.jobs, func(k *mJob) bool {
+		return k.end == nil && slices.ContainsFunc(k.Needs, func(n job.Need) bool { return n.Job == id && n.Policy != job.Success })
+	})
+}
+
 func (m *model) deleteBuild(id job.ID) string {
 	switch b := m.build(id); {
 	case b == nil:
