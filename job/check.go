@@ -15,13 +15,16 @@ func (m *Machine) Check(now Time) error {
 	c.lists()
 	leases := map[*Job]int{}
 	for _, n := range m.Workers() {
-		w, used := m.workers[n], 0
+		w, used, alone := m.workers[n], 0, 0
 		for j := range w.leases {
 			used++
+			if j.Exclusive() {
+				alone++
+			}
 			leases[j]++
 			c.want(j.leased() != nil && j.last.Worker == n, "worker %q holds job %s, which it has no lease for", n, j.id)
 		}
-		c.want(used == w.used, "worker %q holds %d jobs, counted %d", n, used, w.used)
+		c.want(used == w.used && alone == w.alone, "worker %q holds %d jobs, %d of them alone, counted %d and %d", n, used, alone, w.used, w.alone)
 	}
 	for _, j := range m.Jobs() {
 		c.state(j, leases[j])

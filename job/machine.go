@@ -101,6 +101,7 @@ type worker struct {
 	// Jobs with a lease, running or held, in the order of the leases: each knows its neighbours.
 	oldest, newest *Job
 	used           int
+	alone          int  // of them exclusive
 	seen           Time // volatile: last call
 }
 
@@ -197,6 +198,14 @@ func (m *Machine) Leases(name string, f func(*Job)) {
 func (m *Machine) Used(name string) int {
 	if w := m.workers[name]; w != nil {
 		return w.used
+	}
+	return 0
+}
+
+// UsedAlone counts those slots of the worker that exclusive jobs take.
+func (m *Machine) UsedAlone(name string) int {
+	if w := m.workers[name]; w != nil {
+		return w.alone
 	}
 	return 0
 }

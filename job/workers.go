@@ -79,6 +79,9 @@ func (w *worker) add(j *Job) {
 	}
 	w.newest = j
 	w.used++
+	if j.Exclusive() {
+		w.alone++
+	}
 }
 
 // remove takes out a job that still has its lease.
@@ -95,6 +98,9 @@ func (w *worker) remove(j *Job) {
 		w.newest = l.prev
 	}
 	w.used--
+	if j.Exclusive() {
+		w.alone--
+	}
 }
 
 // crashed ends the attempts that the worker had and no longer runs, and frees those that were being stopped.
