@@ -88,6 +88,9 @@ type lease struct {
 	output   Time // last sign of output, or since when one could have been seen
 	heard    bool // the worker tells of its output, so that silence can be judged here
 	aged     bool // older than the share window
+	worker   *worker
+	prev     *Job // with the next older lease of the worker
+	next     *Job
 }
 
 // edge joins a dependent and its dependency; both sides keep one, with the place of the other.
