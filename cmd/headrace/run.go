@@ -42,13 +42,19 @@ again when its command changes, only when the key does. A run can be killed at a
 The first job that fails stops what waits; what runs ends by itself and is recorded. Ctrl-C once ends what runs,
 cleanly; twice, at once.
 
+A job that failed is tried again as often as its retries say, at once. One that ended with an exit code of its retry-on is
+tried 5 times in all: after a minute (--retry-delay), then after three times the last wait each time, and somewhat
+more. A wait that has begun counts also when headrace is started again with another --retry-delay. A job that ran
+into its timeout or silence is never tried again.
+
 All is kept in .headrace/NAME/ beside the file: the store, and the log of each attempt.
 
 With --json each line is one event, a JSON object with the fields event and, of a run, time:
   run-started   build, name, file, jobs, reused, slots, store
   job-reused    job, id
   job-started   job, id, attempt, log
-  job-retried   job, id, attempt, outcome, detail, message, seconds, wait_seconds, log
+  job-retried   job, id, attempt, outcome, detail, message, seconds, wait_seconds, until, log
+  job-waiting   job, id, attempt (that ended), outcome, message, until; at the start, for a wait that an earlier run set
   job-ended     job, id, outcome, detail, message, attempts, seconds, optional, root, root_outcome, log, tail
   notice        job, text
   run-stopping  why (failure, interrupt or fault), text

@@ -123,11 +123,16 @@ func (m *monitor) started(i int, c *job.JobStarted) {
 
 func (m *monitor) retried(i int, c *job.JobRetried) {
 	a := &c.Attempt
-	m.display.Event(progress.JobRetried{
+	e := progress.JobRetried{
 		Job: m.named(i, c.Job), Attempt: a.Number, Outcome: a.Outcome.String(), Detail: a.Detail.String(), Message: a.Message,
 		Took: progress.Seconds(a.At.Sub(a.Start)), Wait: progress.Seconds(c.Delay), Log: m.log(c.Job, a.Number),
 		HandedBack: a.Detail == job.HandedBack,
-	})
+	}
+	if c.Delay > 0 {
+		until := c.Wake.Std()
+		e.Until = &until
+	}
+	m.display.Event(e)
 	if a.Detail == job.WorkerFault {
 		m.onFault(a.Message)
 	}

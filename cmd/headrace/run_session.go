@@ -345,12 +345,31 @@ func (s *session) announce(past *past, receipt *queue.Receipt) error {
 	for _, n := range past.notes {
 		s.display.Event(progress.Notice{Job: s.work.Jobs[n.index].Name, Text: n.text})
 	}
+	s.announceWaits(past)
 	for i, j := range receipt.Jobs {
 		if j.How == job.Reused {
 			s.monitor.reuse(i, j.ID)
 		}
 	}
 	return nil
+}
+
+// announceWaits tells which jobs an earlier run has wait before their next attempt.
+func (s *session) announceWaits(past *past) {
+	now := job.At(time.Now())
+	for i, id := range past.twins {
+		r := past.waiting[id]
+		if r == nil {
+			continue
+		}
+		// The engine clamps a wait to its original length, if the clock has stepped.
+		if until := min(r.Wake, now.Add(r.Delay)); until > now {
+			s.display.Event(progress.JobWaiting{
+				Job: s.monitor.named(i, id), Attempt: r.LastEnd.Number, Outcome: r.LastEnd.Outcome.String(),
+				Message: r.LastEnd.Message, Until: until.Std(),
+			})
+		}
+	}
 }
 
 // runtime makes the worker.

@@ -61,11 +61,22 @@ type JobRetried struct {
 	Detail  string  `json:"detail,omitempty"`
 	Message string  `json:"message,omitempty"`
 	Took    Seconds `json:"seconds"`
-	// Wait is the time before the next attempt.
-	Wait Seconds `json:"wait_seconds"`
-	Log  string  `json:"log"`
+	// Wait is the time before the next attempt, Until when it is over; nil: there is none.
+	Wait  Seconds    `json:"wait_seconds"`
+	Until *time.Time `json:"until,omitempty"`
+	Log   string     `json:"log"`
 	// HandedBack: the run is being stopped; the next run makes the next attempt.
 	HandedBack bool `json:"-"`
+}
+
+// JobWaiting: an earlier run had the job wait before its next attempt, and that still counts.
+type JobWaiting struct {
+	Job
+	// Attempt is the one that ended badly.
+	Attempt int32     `json:"attempt"`
+	Outcome string    `json:"outcome"`
+	Message string    `json:"message,omitempty"`
+	Until   time.Time `json:"until"`
 }
 
 // JobEnded: the job is Done.
@@ -118,6 +129,7 @@ func (RunStarted) name() string  { return "run-started" }
 func (JobReused) name() string   { return "job-reused" }
 func (JobStarted) name() string  { return "job-started" }
 func (JobRetried) name() string  { return "job-retried" }
+func (JobWaiting) name() string  { return "job-waiting" }
 func (JobEnded) name() string    { return "job-ended" }
 func (Notice) name() string      { return "notice" }
 func (RunStopping) name() string { return "run-stopping" }

@@ -67,6 +67,8 @@ func (p *Plain) describe(e Event) string {
 		return text + "\n"
 	case JobRetried:
 		return p.retried(e)
+	case JobWaiting:
+		return s.warn("wait   ") + Clean(e.Name) + ": " + Clean(e.text()) + ", as an earlier run set it\n"
 	case JobEnded:
 		return p.ended(e)
 	case Notice:
@@ -98,8 +100,19 @@ func (p *Plain) retried(e JobRetried) string {
 	if e.Wait > 0 {
 		text += "; the next in " + Span(time.Duration(e.Wait))
 	}
+	if e.Until != nil && time.Duration(e.Wait) >= time.Second {
+		text += ", at " + moment(*e.Until)
+	}
 	return text + "\n"
 }
+
+// text says until when the job waits, and why.
+func (e *JobWaiting) text() string {
+	return fmt.Sprintf("waits until %s (attempt %d after %s)", moment(e.Until), e.Attempt+1, reason(e.Outcome, e.Message))
+}
+
+// moment shows a time of these hours by the user's clock.
+func moment(t time.Time) string { return t.Local().Format("15:04:05 MST") }
 
 // words by which lines say how a job ended.
 var words = map[job.Outcome]string{
