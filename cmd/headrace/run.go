@@ -40,7 +40,8 @@ that name: an edit that is reverted is run again. A job with a key of its own is
 again when its command changes, only when the key does. A run can be killed at any moment: the next one goes on.
 
 The first job that fails stops what waits; what runs ends by itself and is recorded. Ctrl-C once ends what runs,
-cleanly; twice, at once.
+cleanly; twice, at once. A job that this machine cannot run, for its system or features, is told before anything starts;
+it is a failure like any other, so without --keep-going nothing else is started.
 
 A job that failed is tried again as often as its retries say, at once. One that ended with an exit code of its retry-on is
 tried 5 times in all: after a minute (--retry-delay), then after three times the last wait each time, and somewhat
@@ -61,7 +62,8 @@ With --json each line is one event, a JSON object with the fields event and, of 
   run-ended     outcome (succeeded, failed, interrupted or aborted), exit_code, seconds, counts, reused, unfinished
 and with --dry-run
   plan-job      job, start_seconds, seconds; in the order of their starts
-  plan          name, jobs, reused, critical, critical_seconds, width, work_seconds, makespan_seconds, from_history
+  plan-unable   job, why: it cannot run on this machine, or needs one that cannot
+  plan          name, jobs, reused, unable, critical, critical_seconds, width, work_seconds, makespan_seconds, from_history
 
 `
 

@@ -210,18 +210,14 @@ func (s *session) cutOff() ([]job.Lease, error) {
 
 // machine describes this machine as a worker.
 func (s *session) machine() job.Worker {
-	return job.Worker{
-		Name: workerName, Channels: []string{localChannel}, Kinds: []string{worker.CommandKind}, Systems: []string{system()},
-		Features: s.features, Slots: int32(s.slots), Session: s.id,
-	}
+	w := s.here()
+	w.Session = s.id
+	return w
 }
 
 // lacking says what this machine would need to run the i-th job.
 func (s *session) lacking(i int) string {
-	j := &s.work.Jobs[i]
-	spec := job.Spec{Channel: localChannel, Kind: worker.CommandKind, System: j.System, Features: j.Features}
-	m := s.machine()
-	return "this machine lacks " + strings.Join(m.Lacks(spec.Class()), ", ")
+	return "this machine lacks " + s.lacks(s.work, i)
 }
 
 // system names what this machine runs, as in x86_64-linux.
@@ -345,6 +341,7 @@ func (s *session) announce(past *past, receipt *queue.Receipt) error {
 	for _, n := range past.notes {
 		s.display.Event(progress.Notice{Job: s.work.Jobs[n.index].Name, Text: n.text})
 	}
+	s.announceUnable(s.findUnable(s.work, func(i int) bool { return receipt.Jobs[i].How == job.Reused }))
 	s.announceWaits(past)
 	for i, j := range receipt.Jobs {
 		if j.How == job.Reused {
