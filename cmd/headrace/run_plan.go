@@ -86,6 +86,9 @@ func (o *runOptions) plan(ctx context.Context, w *work, stdout io.Writer) error 
 // leaveOut takes the jobs that cannot run here out of the work.
 func (f *forecast) leaveOut(o *runOptions) {
 	list := o.findUnable(f.work, func(int) bool { return false })
+	if len(list) == 0 {
+		return
+	}
 	out := map[int]bool{}
 	for i := range list {
 		u := &list[i]

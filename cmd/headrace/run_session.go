@@ -63,7 +63,7 @@ func (s *session) run(ctx context.Context) (code int, err error) {
 	defer close(over)
 	// From the first moment on: a signal must not find the default, which ends the process on the spot.
 	signals := make(chan os.Signal, 4)
-	signal.Notify(signals, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
+	signal.Notify(signals, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT)
 	// A pipe that nobody reads any more is then told as an error.
 	pipes := make(chan os.Signal, 1)
 	signal.Notify(pipes, syscall.SIGPIPE)
@@ -75,7 +75,11 @@ func (s *session) run(ctx context.Context) (code int, err error) {
 
 	s.bereft = s.place.bereft()
 	s.store, err = s.place.own(s.ctx)
-	if err != nil {
+	var refused *exit
+	switch {
+	case errors.As(err, &refused):
+		return refused.code, refused.err
+	case err != nil:
 		return exitMachine, err
 	}
 	defer func() {
@@ -302,7 +306,7 @@ func (s *session) refused(err error) error {
 func (s *session) observe(after uint64, receipt *queue.Receipt) {
 	s.monitor = &monitor{
 		q: s.q, work: s.work, display: s.display, logs: s.place.logs(), build: receipt.Build, after: after,
-		index: make(map[job.ID]int, len(receipt.Jobs)), counts: map[string]int{},
+		index: make(map[job.ID]int, len(receipt.Jobs)), counts: map[string]int{}, roots: map[int]job.ID{},
 		onFailure: s.onFailure, onRetry: s.onRetry, onFault: func(text string) { s.stop(&faultError{text}) },
 		lacking: s.lacking,
 	}

@@ -35,6 +35,9 @@ func (o *runOptions) here() job.Worker {
 // lacks says what this machine would need to run the i-th job; "" if nothing.
 func (o *runOptions) lacks(w *work, i int) string {
 	j := &w.Jobs[i]
+	if j.System == "" && len(j.Features) == 0 {
+		return ""
+	}
 	spec := job.Spec{Channel: localChannel, Kind: worker.CommandKind, System: j.System, Features: j.Features}
 	here := o.here()
 	return strings.Join(here.Lacks(spec.Class()), ", ")

@@ -94,6 +94,8 @@ type JobEnded struct {
 	// Root is the job whose end is the reason, where that is another one.
 	Root        string `json:"root,omitempty"`
 	RootOutcome string `json:"root_outcome,omitempty"`
+	// Through is the needed job that stands between, if one does.
+	Through string `json:"through,omitempty"`
 	// Log is the last attempt's log; empty if there was none.
 	Log string `json:"log,omitempty"`
 	// Tail holds the last lines of the log of a job that did not succeed.

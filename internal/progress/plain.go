@@ -153,7 +153,10 @@ func (p *Plain) ended(e JobEnded) string {
 // why says for people how a job that did not succeed ended.
 func (e *JobEnded) why() string {
 	text := reason(e.Word, e.Message)
-	if e.Root != "" {
+	switch {
+	case e.Through != "":
+		text = fmt.Sprintf("needs %s, which could not run, as %s ended as %s", e.Through, e.Root, e.RootOutcome)
+	case e.Root != "":
 		text = fmt.Sprintf("needs %s, which ended as %s", e.Root, e.RootOutcome)
 	}
 	if e.Attempts > 1 {
@@ -226,6 +229,9 @@ func (t *tally) counted(e *RunEnded) string {
 	return strings.Join(parts, ", ")
 }
 
+// reasonListed is how many columns of its reason a summary repeats.
+const reasonListed = 80
+
 // failuresListed is how many failed jobs a summary lists.
 const failuresListed = 50
 
@@ -242,7 +248,7 @@ func (p *Plain) listFailed(b *strings.Builder, title string, list []JobEnded) {
 			fmt.Fprintf(b, "  and %d more\n", len(list)-i)
 			break
 		}
-		fmt.Fprintf(b, "  %s %s\n", pad(Clean(j.Name), 28), Clean(j.why()))
+		fmt.Fprintf(b, "  %s %s\n", pad(Clean(j.Name), 28), cut(Clean(j.why()), reasonListed))
 		if j.Log != "" {
 			fmt.Fprintf(b, "  %s %s\n", pad("", 28), p.o.Style.dim("log: "+j.Log))
 		}
