@@ -51,5 +51,5 @@ func (e *HeldError) Error() string {
 		return "the store is in use by another process"
 	}
 	return fmt.Sprintf("the store is in use by process %d on %s since %s; stop that process first",
-		e.PID, e.Host, e.Since.UTC().Format(time.DateTime+" MST"))
+		e.PID, e.Host, e.Since.Local().Format(time.DateTime+" MST"))
 }

@@ -33,7 +33,7 @@ const exitHelp = `Exit codes:
   1    a job failed
   2    wrong usage, or a file that is not as it must be; nothing was run
   3    the store or the machine failed
-  130  interrupted (Ctrl-C); the next run goes on`
+  130  interrupted (Ctrl-C, Ctrl-\, SIGTERM, SIGHUP); the next run goes on`
 
 func main() {
 	worker.Supervise()

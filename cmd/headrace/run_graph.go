@@ -50,7 +50,7 @@ const keepGoingLabel = "keep-going"
 type work struct {
 	*graph.Graph
 	name string
-	base string // the absolute folder of the file, to which dirs are relative
+	base string // the absolute folder of the file, links resolved, to which dirs are relative
 	keys []string
 }
 
@@ -62,7 +62,7 @@ func newWork(file string, targets []string) (*work, error) {
 	if g, err = g.Select(targets); err != nil {
 		return nil, &exit{exitUsage, err}
 	}
-	base, err := filepath.Abs(filepath.Dir(file))
+	base, err := filepath.Abs(filepath.Dir(target(file)))
 	if err != nil {
 		return nil, err
 	}
