@@ -258,7 +258,7 @@ func (q *Queue) Heartbeat(ctx context.Context, beats ...Beat) ([]error, error) {
 		}
 		return lost
 	})
-	if err != nil && err != errLost {
+	if err != nil && !errors.Is(err, errLost) {
 		return nil, err
 	}
 	return errs, nil
