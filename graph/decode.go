@@ -17,6 +17,8 @@ type decoder struct {
 	// tops tells where the top-level fields stand that were read.
 	tops     map[string]place
 	defaults draft
+	// defaultUses are the texts of the defaults that refer to a matrix.
+	defaultUses []use
 	// blocks holds the jobs as they are read, each block but the last full: a slice that grows would
 	// move every job some five times and leave as much garbage.
 	blocks [][]entry
@@ -49,8 +51,8 @@ type draft struct {
 	// needs is the job's part of decoder.needs.
 	needsFrom, needsTo int32
 	matrix             *matrix
-	// variables: a text of the defaults refers to a matrix.
-	variables bool
+	// bad: a field is wrong and its value missing, so there is no point in looking at the rest.
+	bad bool
 }
 
 // namedNeed is a need whose job is not looked up yet.
@@ -125,10 +127,12 @@ func (d *decoder) decodeDefaults(n *node) {
 		return
 	}
 	d.defaults.job = &Job{}
+	before := len(d.list)
 	t := target{decoder: d, job: d.defaults.job, draft: &d.defaults, defaults: true}
 	for i := range n.fields {
 		t.field(&n.fields[i])
 	}
+	d.defaults.bad = len(d.list) > before
 }
 
 // job takes a job. It is false if there must be no more.
@@ -147,6 +151,7 @@ func (d *decoder) job(f field) bool {
 	j, own := d.push(f.name)
 	j.Name, j.Base, j.Line, j.Column = f.name, f.name, int(f.at.line), int(f.at.col)
 	own.needsFrom = int32(len(d.needs))
+	before := len(d.list)
 	switch f.value.kind {
 	case mapping:
 		t := target{decoder: d, job: j, draft: own}
@@ -157,6 +162,7 @@ func (d *decoder) job(f field) bool {
 		own.set |= bit("run") // One message is enough.
 	}
 	own.needsTo = int32(len(d.needs))
+	own.bad = len(d.list) > before
 	d.count++
 	if own.matrix != nil {
 		d.count += len(own.matrix.variants) - 1

@@ -63,5 +63,5 @@
 //
 // JSON is RFC 8259, UTF-8 only, each key once in its object. YAML is what goccy/go-yaml takes of
 // YAML 1.2, one document a file, without directives; anchors, aliases and merge keys work, and tags
-// other than !!str are refused.
+// other than !!str are refused. The library guesses at text that is not YAML; strict.go refuses it.
 package graph

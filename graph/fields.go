@@ -203,7 +203,7 @@ func (t *target) run(n *node) {
 	for i := range n.items {
 		a := &n.items[i]
 		if !a.scalar() {
-			t.wrong(a, "run", "a string for each argument")
+			t.add(a.at, "run: expected a string for each argument, found %s%s", a.found(), quoteIt(a))
 			return
 		}
 		if total += len(a.text); total > t.lim.Command {
@@ -217,10 +217,13 @@ func (t *target) run(n *node) {
 	}
 }
 
-// quoteIt advises on a command that YAML and JSON take for something else, as `run: true`.
+// quoteIt advises on a command that YAML and JSON take for something else, as `run: true` or `- echo a: b`.
 func quoteIt(n *node) string {
 	if n.scalar() {
 		return "; write " + quote(n.text)
+	}
+	if n.kind == mapping && len(n.fields) > 0 {
+		return `; a text with ": " in it needs quotes`
 	}
 	return ""
 }

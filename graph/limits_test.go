@@ -91,7 +91,7 @@ func TestLimits(t *testing.T) {
 		"variant name": {
 			graph.Limits{Name: 3},
 			one(`"matrix": {"x": [1]}`), one(`"matrix": {"x": [12]}`),
-			`1:11: variant "a:12" of job "a": name longer than 3 bytes`,
+			`1:39: variant "a:12" of job "a": name longer than 3 bytes`,
 		},
 		"feature": {graph.Limits{Name: 3}, one(`"features": ["abc"]`), one(`"features": ["abcd"]`), "1:42: features: longer than 3 bytes"},
 		"dir":     {graph.Limits{Text: 3}, one(`"dir": "abc"`), one(`"dir": "abcd"`), "1:36: dir: longer than 3 bytes"},
@@ -127,7 +127,7 @@ func TestLimits(t *testing.T) {
 		"substituted command": {
 			graph.Limits{Command: 23},
 			`{"jobs": {"a": {"run": "${matrix.x}${matrix.x}", "matrix": {"x": ["12345678901"]}}}}`,
-			`{"jobs": {"a": {"run": "${matrix.x}${matrix.x}", "matrix": {"x": ["123456789012"]}}}}`, `1:11: variant "a:123456789012": run: longer than 23 bytes`,
+			`{"jobs": {"a": {"run": "${matrix.x}${matrix.x}", "matrix": {"x": ["123456789012"]}}}}`, `1:24: run: variant "a:123456789012": longer than 23 bytes`,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -11,6 +11,14 @@ import (
 type matrix struct {
 	axes     []string
 	variants [][]Var
+	at       place
+	uses     []use
+}
+
+// use is a text of a job, or of the defaults, in which matrix variables are: where it stands, in which field.
+type use struct {
+	field, text string
+	at          place
 }
 
 // axis is one axis with its values.
@@ -40,7 +48,7 @@ func (t *target) decodeMatrix(n *node) *matrix {
 	if len(t.list) > before || t.full() {
 		return nil
 	}
-	m := &matrix{}
+	m := &matrix{at: n.at}
 	for _, a := range axes {
 		m.axes = append(m.axes, a.name)
 	}
@@ -361,7 +369,6 @@ func (t *target) variables(n *node, field string) bool {
 			t.add(n.at, "%s: ${matrix.%s is not closed by }", field, cut(name))
 			return false
 		case t.defaults:
-			t.draft.variables = true
 		case t.draft.matrix == nil && t.draft.set&bit("matrix") != 0:
 			return true // The matrix is wrong, and that was said.
 		case t.draft.matrix == nil:
@@ -372,6 +379,15 @@ func (t *target) variables(n *node, field string) bool {
 				suggest(name, t.draft.matrix.known(), ""))
 			return false
 		}
+	}
+	if !strings.Contains(n.text, opening) {
+		return true
+	}
+	one := use{field, n.text, n.at}
+	if t.defaults {
+		t.defaultUses = append(t.defaultUses, one)
+	} else if t.draft.matrix != nil {
+		t.draft.matrix.uses = append(t.draft.matrix.uses, one)
 	}
 	return true
 }

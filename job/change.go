@@ -182,7 +182,7 @@ type WorkerPut struct{ Worker Worker }
 // WorkerRemoved: a worker is no longer known.
 type WorkerRemoved struct{ Name string }
 
-// ClassMarked: since Since no known worker can run jobs of the class; zero: one can again.
+// ClassMarked: since Since no known worker can run jobs of the class; zero: one can again, or it has no jobs any more.
 type ClassMarked struct {
 	Class Class
 	Since Time

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"slices"
 	"time"
 
 	"github.com/headrace/headrace/internal/progress"
@@ -25,9 +26,13 @@ func newHistory() *cobra.Command {
 		Long: `Show the runs of a graph file, the newest first: each with its jobs, how they ended, how many attempts they took and
 how long the last one did. With --job, the jobs of one name over all runs, with their attempts.
 
-With --json it is one object a line: for a run build, name, outcome (empty while it is not over), start, end, jobs (a
-list of job, id, outcome, detail, message, attempts, seconds, reused); for a job the like, with its attempts
-(number, outcome, detail, message, start, seconds, log).
+A run succeeded, failed or was interrupted (also killed). A job that is "not started" was dropped when its run stopped at a
+failure; JSON has the outcome cancelled for it.
+
+With --json it is one object a line. For a run: build, name, outcome (empty while it is under way), start, end (if it is
+known), jobs (a list of job, id, state, outcome, detail, message, attempts, seconds, reused; what is empty is left out).
+State is done, running, waiting, interrupted or unfinished (a later run went on with it). With --job each line is such a
+job, with each: its attempts (number, outcome, detail, interrupted, message, start, seconds, log).
 
 ` + exitHelp,
 		Example: `  headrace history build.yaml --limit 3
@@ -61,6 +66,8 @@ type teller struct {
 	out   io.Writer
 	json  *json.Encoder // nil: for people
 	store *sqlite.Reader
+	// underWay: a run is.
+	underWay bool
 }
 
 // runView is a run in the history.
@@ -71,6 +78,8 @@ type runView struct {
 	Start   time.Time  `json:"start"`
 	End     *time.Time `json:"end,omitempty"`
 	Jobs    []jobView  `json:"jobs"`
+	// open: there is something left of it for the next run.
+	open bool
 }
 
 // jobView is a job in the history.
@@ -94,6 +103,7 @@ func (t *teller) tell(ctx context.Context, name string, limit int) error {
 		return err
 	}
 	defer t.store.Close() // Only read from.
+	t.underWay = t.holder() != nil
 	if name != "" {
 		return t.jobs(ctx, name, limit)
 	}
@@ -112,37 +122,36 @@ func (t *teller) tell(ctx context.Context, name string, limit int) error {
 	return nil
 }
 
-// run tells of one run.
+// run tells of one run, in the words with which it told its end itself.
 func (t *teller) run(ctx context.Context, b *job.BuildRecord) error {
+	recs, err := t.jobsOf(ctx, b.Build.ID)
+	if err != nil {
+		return err
+	}
+	optional, err := t.optional(ctx, b.Build.ID)
+	if err != nil {
+		return err
+	}
 	view := runView{Build: b.Build.ID, Name: b.Build.Name, Start: b.At.Std()}
 	failed := false
-	f := queue.JobFilter{Build: b.Build.ID, Limit: page}
-	for {
-		recs, err := t.store.Jobs(ctx, f)
-		if err != nil {
-			return err
-		}
-		for i := range recs {
-			v := viewOf(&recs[i])
-			v.Reused = recs[i].End != nil && recs[i].End.At < b.At
-			view.Jobs = append(view.Jobs, v)
-			f.Before = recs[i].Seq
-			failed = failed || recs[i].End != nil && recs[i].End.Outcome == job.Failed
-		}
-		if len(recs) < page {
-			break
+	for i := range recs {
+		e := recs[i].End
+		if e != nil && e.At >= b.At && e.Outcome != job.Succeeded && e.Outcome != job.Cancelled {
+			failed = failed || !optional[recs[i].Spec.ID]
 		}
 	}
-	// In the order in which they were asked for.
-	for i, k := 0, len(view.Jobs)-1; i < k; i, k = i+1, k-1 {
-		view.Jobs[i], view.Jobs[k] = view.Jobs[k], view.Jobs[i]
-	}
-	if b.Ended != 0 {
-		end := b.Ended.Std()
-		view.End, view.Outcome = &end, b.Outcome.String()
-		if b.Outcome == job.Cancelled && failed {
-			view.Outcome = job.Failed.String() // It was cancelled because of that.
+	view.Outcome, view.open = outcomeOf(b, failed, t.underWay), b.Ended == 0
+	for i := range recs {
+		v := t.view(&recs[i])
+		e := recs[i].End
+		v.Reused = e != nil && e.At < b.At
+		if view.Outcome == interrupted && b.Ended != 0 && (e == nil || e.At > b.Ended) {
+			v.leave()
 		}
+		view.Jobs = append(view.Jobs, v)
+	}
+	if view.End, err = t.endOf(ctx, b, view.Outcome, recs); err != nil {
+		return err
 	}
 	if t.json != nil {
 		return t.json.Encode(view)
@@ -151,34 +160,138 @@ func (t *teller) run(ctx context.Context, b *job.BuildRecord) error {
 	return nil
 }
 
-func viewOf(r *job.Record) jobView {
-	v := jobView{Job: r.Spec.Name, ID: r.Spec.ID}
-	switch {
-	case r.End != nil:
-		v.State = job.Done{}.String()
-		v.Outcome, v.Detail, v.Message = r.End.Outcome.String(), r.End.Detail.String(), r.End.Message
-	case r.Running:
-		v.State = job.Running{}.String()
-	default:
-		v.State = "waiting"
+// jobsOf gives the jobs of a run in the order in which they were asked for.
+func (t *teller) jobsOf(ctx context.Context, build job.ID) ([]job.Record, error) {
+	var all []job.Record
+	f := queue.JobFilter{Build: build, Limit: page}
+	for {
+		recs, err := t.store.Jobs(ctx, f)
+		if err != nil {
+			return nil, err
+		}
+		if len(recs) == 0 {
+			slices.Reverse(all)
+			return all, nil
+		}
+		all = append(all, recs...)
+		f.Before = recs[len(recs)-1].Seq
 	}
+}
+
+// optional tells which jobs of a run do not count in its verdict.
+func (t *teller) optional(ctx context.Context, build job.ID) (map[job.ID]bool, error) {
+	refs, err := t.store.Refs(ctx, build)
+	if err != nil {
+		return nil, err
+	}
+	list := map[job.ID]bool{}
+	for i := range refs {
+		if refs[i].Awaited {
+			list[refs[i].Job] = true
+		}
+	}
+	return list, nil
+}
+
+// outcomeOf gives the word for the end of a run; none while it is under way.
+func outcomeOf(b *job.BuildRecord, failed, underWay bool) string {
+	switch {
+	case b.Ended == 0 && underWay:
+		return ""
+	case b.Ended == 0:
+		return interrupted
+	case b.Outcome == job.Succeeded:
+		return b.Outcome.String()
+	case b.Outcome == job.Cancelled && (!failed || b.Build.Labels[keepGoingLabel] != ""):
+		return interrupted // The run after it gave up what it had left.
+	}
+	return job.Failed.String()
+}
+
+// endOf finds out when a run was over, nil if nobody knows. The engine's own word is of little use: it has a build end
+// when a failure stops it, though what runs goes on, and an interrupted one when the next run begins.
+func (t *teller) endOf(ctx context.Context, b *job.BuildRecord, outcome string, recs []job.Record) (*time.Time, error) {
+	if b.Ended == 0 {
+		return nil, nil
+	}
+	var end time.Time
+	note := func(at time.Time) {
+		if at.After(end) {
+			end = at
+		}
+	}
+	if outcome != interrupted {
+		note(b.Ended.Std())
+	}
+	for i := range recs {
+		switch r := &recs[i]; {
+		case r.Last == nil || r.End != nil && r.End.At < b.At:
+		case outcome != interrupted:
+			if r.End != nil {
+				note(r.End.At.Std())
+			}
+		default:
+			list, err := t.attempts(ctx, t.store, r, t.underWay)
+			if err != nil {
+				return nil, err
+			}
+			for k := range list {
+				if at := list[k].end(); at.Before(b.Ended.Std()) && (list[k].Took > 0 || !list[k].Interrupted) {
+					note(at)
+				}
+			}
+		}
+	}
+	if end.Before(b.At.Std()) {
+		return nil, nil
+	}
+	return &end, nil
+}
+
+func (t *teller) view(r *job.Record) jobView {
+	v := jobView{Job: r.Spec.Name, ID: r.Spec.ID}
 	if r.Last != nil {
 		v.Attempts = r.Last.Number
 		if r.LastEnd != nil {
-			v.Took = progress.Seconds(r.LastEnd.At.Sub(r.LastEnd.Start))
+			last := t.endedAttempt(r.Spec.ID, r.LastEnd)
+			v.Took = last.Took
 		} else {
-			v.Took = progress.Seconds(time.Since(r.Last.Start.Std()))
+			last := t.openAttempt(r.Spec.ID, r.Last, t.underWay)
+			v.Took = last.Took
 		}
+	}
+	switch {
+	case r.End != nil:
+		v.State = stateWord(job.Done{})
+		v.Outcome, v.Detail, v.Message = r.End.Outcome.String(), r.End.Detail.String(), r.End.Message
+	case r.Running && t.underWay:
+		v.State = stateWord(job.Running{})
+	case r.Running, r.LastEnd != nil && r.LastEnd.Detail == job.HandedBack:
+		v.State = interrupted
+	default:
+		v.State = "waiting"
 	}
 	return v
 }
 
+// leave says of a job that the run was interrupted before it had ended.
+func (v *jobView) leave() {
+	v.State, v.Outcome, v.Detail, v.Message = "unfinished", "", "", "a later run went on with it"
+	v.Attempts, v.Took = 0, 0
+}
+
 func (t *teller) writeRun(v *runView) {
 	outcome, took := v.Outcome, ""
-	if v.End != nil {
-		took = " in " + progress.Span(v.End.Sub(v.Start))
-	} else if outcome = "stopped; the next run goes on with it"; t.holder() != nil {
+	idle := !slices.ContainsFunc(v.Jobs, func(j jobView) bool { return !j.Reused })
+	switch {
+	case outcome == "":
 		outcome = "running"
+	case v.open:
+		outcome += "; the next run goes on with it"
+	case idle:
+		took = ", nothing had to be run"
+	case v.End != nil:
+		took = " in " + progress.Span(v.End.Sub(v.Start))
 	}
 	fmt.Fprintf(t.out, "%s  %s: %s%s, %s\n", stamp(v.Start), progress.Clean(v.Name), outcome, took, progress.Count(len(v.Jobs), "job"))
 	for i := range v.Jobs {
@@ -189,14 +302,19 @@ func (t *teller) writeRun(v *runView) {
 // line shows a job.
 func (v *jobView) line() string {
 	word := v.Outcome
-	if word == "" {
+	switch {
+	case word == "":
 		word = v.State
+	case word == job.Cancelled.String() && v.Attempts == 0:
+		word = progress.NotStarted
+	case word == job.Cancelled.String():
+		word = interrupted // and dropped by the run after it
 	}
 	text := fmt.Sprintf("%-17s %-28s", word, progress.Clean(v.Job))
 	switch {
 	case v.Reused:
 		text += " done in an earlier run"
-	case v.Attempts > 0:
+	case v.Attempts > 0 && v.Took > 0:
 		text += " " + progress.Span(time.Duration(v.Took))
 	}
 	if v.Attempts > 1 {
@@ -218,8 +336,8 @@ func (t *teller) jobs(ctx context.Context, name string, limit int) error {
 		return t.unknown(ctx, t.store, name)
 	}
 	for i := range recs {
-		v := viewOf(&recs[i])
-		if v.Each, err = t.attempts(ctx, t.store, &recs[i]); err != nil {
+		v := t.view(&recs[i])
+		if v.Each, err = t.attempts(ctx, t.store, &recs[i], t.underWay); err != nil {
 			return err
 		}
 		if t.json != nil {

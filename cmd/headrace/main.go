@@ -9,6 +9,7 @@ import (
 
 	"github.com/headrace/headrace/graph"
 	"github.com/headrace/headrace/queue"
+	"github.com/headrace/headrace/store/sqlite"
 	"github.com/headrace/headrace/worker"
 	"github.com/spf13/cobra"
 )
@@ -87,11 +88,14 @@ func execute(args []string, stdout, stderr io.Writer) int {
 func complain(stderr io.Writer, err error) {
 	var problems graph.Problems
 	var held *queue.HeldError
+	var file *sqlite.FileError
 	switch {
 	case errors.As(err, &problems):
 		fmt.Fprintln(stderr, problems)
 	case errors.As(err, &held):
 		fmt.Fprintln(stderr, "headrace:", held)
+	case errors.As(err, &file):
+		fmt.Fprintln(stderr, "headrace:", advise(file))
 	default:
 		fmt.Fprintln(stderr, "headrace:", err)
 	}

@@ -35,7 +35,9 @@ const runHelp = `Run the jobs of a graph file here and now, or only the targets 
 of a job, of a matrix job (all its variants), or a glob.
 
 What ended well is not run again the next time, unless the job has changed (its command, environment, folder,
-outputs or what it waits for), or its outputs have. What failed is. A run can be killed at any moment: the next one goes on.
+outputs or what it waits for), or its outputs have. What failed is. A success counts while it is the last run of the job of
+that name: an edit that is reverted is run again. A job with a key of its own is known by that key alone: it is not run
+again when its command changes, only when the key does. A run can be killed at any moment: the next one goes on.
 
 The first job that fails stops what waits; what runs ends by itself and is recorded. Ctrl-C once ends what runs,
 cleanly; twice, at once.
@@ -91,7 +93,7 @@ func newRun() *cobra.Command {
 	f.BoolVarP(&o.quiet, "quiet", "q", false, "print failures and the summary only")
 	f.StringVar(&o.colour, "color", "auto", "colours: auto, always or never (NO_COLOR counts, too)")
 	f.StringVar(&o.store, "store", "", "keep the store in this `folder` instead of .headrace/NAME beside the file")
-	f.StringVar(&limit, "log-limit", "0", "end a job as failed when its log is larger, as in 64MiB; 0: the default")
+	f.StringVar(&limit, "log-limit", "0", "end a job as failed when it writes more output, as in 10MiB; 0: 64MiB")
 	f.StringSliceVar(&o.features, "feature", nil, "a feature that this machine has; may be repeated")
 	f.DurationVar(&o.retryDelay, "retry-delay", time.Minute, "wait so long before a second attempt after a fault of the infrastructure; three times as long before each further one")
 	return cmd

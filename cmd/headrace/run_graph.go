@@ -40,6 +40,9 @@ func parseFile(file string) (*graph.Graph, error) {
 	return g, nil
 }
 
+// keepGoingLabel marks the builds of runs that no failure stops.
+const keepGoingLabel = "keep-going"
+
 // work is a graph as it is to be run.
 type work struct {
 	*graph.Graph

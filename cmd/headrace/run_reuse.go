@@ -45,14 +45,17 @@ type note struct {
 	text  string
 }
 
-// recall finds out what need not be run again. A success serves if its outputs are as it left them and nothing that the job
-// waits for is run again. With fresh, no success serves.
+// recall finds out what need not be run again. A success serves if no job of its name has run since, its outputs are as it
+// left them, and nothing that the job waits for is run again. With fresh, no success serves.
 func recall(ctx context.Context, s lookup, w *work, fresh bool) (*past, error) {
 	p := &past{kept: make([]job.ID, len(w.Jobs)), twins: make([]job.ID, len(w.Jobs))}
 	if !fresh {
 		if err := p.findKept(ctx, s, w); err != nil {
 			return nil, err
 		}
+	}
+	if err := p.dropOvertaken(ctx, s, w); err != nil {
+		return nil, err
 	}
 	if err := p.findTwins(ctx, s, w); err != nil {
 		return nil, err
@@ -79,6 +82,41 @@ func (p *past) findKept(ctx context.Context, s lookup, w *work) error {
 		}
 		for i := from; i < to; i++ {
 			p.kept[i] = found.Kept[w.identity(i)]
+		}
+	}
+	return nil
+}
+
+// dropOvertaken gives up successes after which a job of the same name has run, in whatever form: what it left is no longer
+// what the success left, as when an edit is reverted. It goes back from the newest job to the oldest that is kept.
+func (p *past) dropOvertaken(ctx context.Context, s lookup, w *work) error {
+	open := map[string]int{} // kept jobs whose name has not come yet
+	for i, id := range p.kept {
+		if !id.IsZero() {
+			open[w.Jobs[i].Name] = i
+		}
+	}
+	f := queue.JobFilter{Kind: worker.CommandKind, Limit: 5 * page}
+	for len(open) > 0 {
+		recs, err := s.Jobs(ctx, f)
+		if err != nil || len(recs) == 0 {
+			return err
+		}
+		for k := range recs {
+			r := &recs[k]
+			f.Before = r.Seq
+			i, asked := open[r.Spec.Name]
+			if !asked || r.Last == nil {
+				continue // One that never started has left nothing.
+			}
+			delete(open, r.Spec.Name)
+			if r.Spec.ID == p.kept[i] {
+				continue
+			}
+			p.kept[i] = job.ID{}
+			if r.Spec.Key != w.keys[i] {
+				p.notes = append(p.notes, note{i, fmt.Sprintf("%s is run again: it has run in another form since it last ran in this one", w.Jobs[i].Name)})
+			}
 		}
 	}
 	return nil

@@ -32,6 +32,9 @@ type session struct {
 	monitor *monitor
 	brake   brake
 	id      job.ID // of the worker's session
+	owner   string // of the processes of its attempts
+	reaped  int    // processes that an earlier run left
+	bereft  bool   // there were logs without a store
 
 	// ctx ends when the run is to stop, with the cause; now is closed to kill at once.
 	ctx  context.Context
@@ -72,6 +75,7 @@ func (s *session) run(ctx context.Context) (code int, err error) {
 		s.heed(signals, over)
 	})
 
+	s.bereft = s.place.bereft()
 	s.store, err = s.place.own(s.ctx)
 	if err != nil {
 		return exitMachine, err
@@ -81,6 +85,9 @@ func (s *session) run(ctx context.Context) (code int, err error) {
 			code, err = exitMachine, fmt.Errorf("close the store: %v", cerr)
 		}
 	}()
+	if err = s.reap(); err != nil {
+		return exitMachine, err
+	}
 	if s.q, err = queue.Open(queue.Config{Store: s.store, History: s.store, GiveUp: true}); err != nil {
 		return exitMachine, err
 	}
@@ -104,38 +111,22 @@ func (s *session) run(ctx context.Context) (code int, err error) {
 	if qerr := <-ended; qerr != nil {
 		err = qerr
 	}
+	if err == nil {
+		err = s.store.InPlace()
+	}
 	stopShowing()
 	<-shown
 	return s.conclude(began, err)
 }
 
-// conclude tells the end.
-func (s *session) conclude(began time.Time, err error) (int, error) {
-	cause := context.Cause(s.ctx)
-	e := progress.RunEnded{Outcome: "succeeded", Took: progress.Seconds(time.Since(began))}
-	var fault *faultError
-	var refused *exit
-	switch {
-	case errors.As(err, &refused):
-		return refused.code, refused.err
-	case errors.As(cause, &fault):
-		e.Outcome, e.Code = "aborted", exitMachine
-		if err == nil || errors.Is(err, queue.ErrClosed) || errors.Is(err, context.Canceled) {
-			err = fault
-		}
-	case cause != nil:
-		e.Outcome, e.Code = "interrupted", exitInterrupted
-		err = nil
-	case err != nil:
-		e.Outcome, e.Code = "aborted", exitMachine
-	case s.monitor.failed:
-		e.Outcome, e.Code = "failed", exitFailed
+// reap kills what a run left that was killed together with those who watched its jobs: else such a job would soon run twice.
+// The store's lock says that no other run is at work here.
+func (s *session) reap() (err error) {
+	if s.owner, err = s.place.owner(); err != nil {
+		return err
 	}
-	if s.monitor != nil {
-		e.Unfinished, e.Counts, e.Reused = s.monitor.left, s.monitor.counts, s.monitor.reused
-		s.display.Event(e)
-	}
-	return e.Code, err
+	s.reaped, err = worker.Reap(s.owner)
+	return err
 }
 
 // drive prepares, submits, and works until all is done or the run is to stop.
@@ -197,11 +188,51 @@ func (s *session) prepare() error {
 		return err
 	}
 	s.id = s.q.NewID()
-	// Attempts that an earlier run did not finish end here.
-	if err := s.q.Register(s.ctx, s.machine()); err != nil {
+	// Attempts that an earlier run did not finish end here. Its process is dead, or the store would be locked.
+	known, err := s.q.Workers(s.ctx)
+	if err != nil {
 		return err
 	}
+	for _, w := range known {
+		if w.Name == workerName {
+			if err := s.q.SignOff(s.ctx, w.Name, w.Session); err != nil {
+				return err
+			}
+		}
+	}
+	leases, err := s.cutOff()
+	if err != nil {
+		return err
+	}
+	if err := s.q.Register(s.ctx, s.machine(), leases...); err != nil {
+		return err
+	}
+	for _, l := range leases {
+		// Worker and engine are one process here: it was headrace that died, so the job is not blamed for a crash,
+		// however often that happens.
+		err := s.q.Finish(s.ctx, job.Report{Lease: l, Outcome: job.Aborted, Detail: job.HandedBack, Message: killedNote})
+		if err != nil && !errors.Is(err, job.ErrLeaseLost) {
+			return err
+		}
+	}
 	return s.q.Pardon(s.ctx, workerName)
+}
+
+// killedNote is the message of an attempt that did not survive its headrace.
+const killedNote = "headrace was killed while it ran"
+
+// cutOff lists the attempts that an earlier run did not finish.
+func (s *session) cutOff() ([]job.Lease, error) {
+	recs, err := s.store.Jobs(s.ctx, queue.JobFilter{State: job.Running{}.String(), Limit: 10_000})
+	if err != nil {
+		return nil, err
+	}
+	var leases []job.Lease
+	for i := range recs {
+		r := &recs[i]
+		leases = append(leases, job.Lease{Job: r.Spec.ID, Attempt: r.Last.Number, Token: r.Last.Token})
+	}
+	return leases, nil
 }
 
 // machine describes this machine as a worker.
@@ -251,6 +282,9 @@ func (s *session) submit() error {
 	submission, err := s.work.submission(s.q.NewID, reuse, s.logLimit)
 	if err != nil {
 		return err
+	}
+	if s.keepGoing {
+		submission.Build.Labels = map[string]string{keepGoingLabel: "yes"}
 	}
 	after := s.q.Round()
 	receipt, err := s.q.Submit(s.ctx, submission)
@@ -331,6 +365,17 @@ func (s *session) announce(past *past, receipt *queue.Receipt) error {
 		Build: receipt.Build, Name: s.work.name, File: s.file, Jobs: len(s.work.Jobs), Reused: reused, Slots: s.slots, Store: s.place.dir,
 		Forecast: f,
 	})
+	if s.reaped > 0 {
+		what := "processes"
+		if s.reaped == 1 {
+			what = "process"
+		}
+		s.display.Event(progress.Notice{Text: fmt.Sprintf("killed %d %s that an earlier run left", s.reaped, what)})
+	}
+	if s.bereft {
+		s.display.Event(progress.Notice{Text: fmt.Sprintf(
+			"the store in %s was empty or gone, though logs of earlier runs are there: what they did is not known, and all is run again", s.place.dir)})
+	}
 	for _, n := range past.notes {
 		s.display.Event(progress.Notice{Job: s.work.Jobs[n.index].Name, Text: n.text})
 	}
@@ -344,7 +389,7 @@ func (s *session) announce(past *past, receipt *queue.Receipt) error {
 
 // runtime makes the worker.
 func (s *session) runtime() *worker.Runtime {
-	run := worker.Commands(worker.Executor{Now: s.now}, s.place.logs(), func(a *worker.Attempt, l worker.Line) {
+	run := worker.Commands(worker.Executor{Now: s.now, Owner: s.owner}, s.place.logs(), func(a *worker.Attempt, l worker.Line) {
 		s.display.Line(s.monitor.index[a.Lease.Job], l.Text)
 	})
 	handler := func(ctx context.Context, a *worker.Attempt) job.Report {
@@ -356,54 +401,4 @@ func (s *session) runtime() *worker.Runtime {
 		return report
 	}
 	return &worker.Runtime{Source: s.q, Worker: s.machine(), Handlers: map[string]worker.Handler{worker.CommandKind: handler}}
-}
-
-// stopsAt reports whether the failure of the job is to stop the run.
-func (s *session) stopsAt(i int) bool { return !s.keepGoing && !s.work.Jobs[i].Optional }
-
-// onRetry goes on after an attempt that looked like a failure.
-func (s *session) onRetry(i int) {
-	if s.stopsAt(i) {
-		s.brake.release(context.WithoutCancel(s.ctx))
-	}
-}
-
-// onFailure stops what waits, at the first job that counts and did not succeed.
-func (s *session) onFailure(name string) {
-	if s.keepGoing {
-		return
-	}
-	if s.monitor.left > 0 {
-		s.display.Event(progress.RunStopping{Why: "failure", Text: fmt.Sprintf(
-			"%s did not succeed: nothing more is started (--keep-going would go on)", name)})
-	}
-	err := s.q.CancelBuild(context.WithoutCancel(s.ctx), s.monitor.build, true)
-	if err != nil && !errors.Is(err, queue.ErrNotFound) {
-		s.stop(&faultError{fmt.Sprintf("stop the build: %v", err)})
-	}
-}
-
-// heed obeys signals, and stops the run when nobody can see it any more.
-func (s *session) heed(signals chan os.Signal, over <-chan struct{}) {
-	broken := s.out.Failed()
-	for times := 0; ; {
-		select {
-		case <-over:
-			return
-		case <-broken:
-			broken = nil
-			s.stop(&faultError{fmt.Sprintf("write the progress: %v", s.out.Err())})
-		case <-signals:
-			times++
-			switch times {
-			case 1:
-				s.display.Event(progress.RunStopping{Why: "interrupt", Text: "interrupted: running jobs are ended and handed back; once more to kill them at once"})
-				s.stop(errInterrupted)
-			case 2:
-				close(s.now)
-				// A third has the system end this process; what runs dies with it.
-				signal.Stop(signals)
-			}
-		}
-	}
 }

@@ -2,11 +2,14 @@ package main
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
+	"syscall"
 
 	"github.com/headrace/headrace/queue"
 	"github.com/headrace/headrace/store/sqlite"
@@ -33,14 +36,73 @@ func (p place) logs() string     { return filepath.Join(p.dir, "logs") }
 type engineStore interface {
 	queue.Store
 	queue.History
+	// InPlace reports an error unless the store is still where others find it.
+	InPlace() error
 }
 
 // own opens the store for a run, and makes it if there is none.
 func (p place) own(ctx context.Context) (engineStore, error) {
 	if err := os.MkdirAll(p.logs(), 0o755); err != nil {
-		return nil, fmt.Errorf("make the store: %v", err)
+		err = fmt.Errorf("make the store: %w", err)
+		if errors.Is(err, fs.ErrPermission) {
+			err = &sqlite.FileError{Path: p.database(), Fault: sqlite.Denied, Err: err}
+		}
+		return nil, err
 	}
 	return sqlite.Open(ctx, p.database(), sqlite.Options{})
+}
+
+// owner names this place to what runs for it: the same text each time, and another one for each place, also if both can be
+// seen by one machine under one path, as from a container.
+func (p place) owner() (string, error) {
+	path, err := filepath.Abs(p.dir)
+	if err == nil {
+		path, err = filepath.EvalSymlinks(path)
+	}
+	if err != nil {
+		return "", fmt.Errorf("find the store: %v", err)
+	}
+	fi, err := os.Stat(path)
+	if err != nil {
+		return "", fmt.Errorf("find the store: %v", err)
+	}
+	if st, ok := fi.Sys().(*syscall.Stat_t); ok {
+		path = fmt.Sprintf("%d:%d:%s", st.Dev, st.Ino, path)
+	}
+	sum := sha256.Sum256([]byte(path))
+	return hex.EncodeToString(sum[:16]), nil
+}
+
+// bereft reports whether there are logs of earlier runs but nothing that knows of them.
+func (p place) bereft() bool {
+	if info, err := os.Stat(p.database()); err == nil && info.Size() > 0 {
+		return false
+	}
+	logs, err := os.Open(p.logs())
+	if err != nil {
+		return false
+	}
+	defer logs.Close() // Only read from.
+	names, err := logs.Readdirnames(1)
+	return err == nil && len(names) > 0
+}
+
+// advise tells a person what to do about a store's file.
+func advise(e *sqlite.FileError) string {
+	dir := filepath.Dir(e.Path)
+	switch e.Fault {
+	case sqlite.Damaged:
+		return fmt.Sprintf("the store in %s is damaged, or is none of headrace's; move the folder away and run again, with nothing done: mv %s %s",
+			dir, shellWord(dir), shellWord(dir+".damaged"))
+	case sqlite.Full:
+		return fmt.Sprintf("no space left for the store in %s; make room and run again: it goes on", dir)
+	case sqlite.Denied:
+		return fmt.Sprintf("permission denied: this user may not use the store in %s; use --store with a folder of your own", dir)
+	case sqlite.Gone:
+		return fmt.Sprintf("the store in %s was removed or replaced while it was in use: what has run is not kept, and the next run begins anew", dir)
+	case sqlite.Unknown:
+	}
+	return e.Error()
 }
 
 // errNoRuns: nothing has been run yet.

@@ -27,9 +27,10 @@ func newWhy() *cobra.Command {
 		Long: `Tell where a job of a graph file is and why: what it waits for, since when it runs, or how and why it ended.
 It reads the store of the runs, also while one is under way.
 
-With --json it is one JSON object: job, id, state, and, as far as they apply, outcome, detail, message,
-root, root_outcome, attempts (each with number, outcome, detail, message, start, seconds, log), reasons (each with
-what, text, job, until), start (a guess), text.
+With --json it is one JSON object: job, id, state (blocked, ready, running, done, or interrupted: it ran when headrace
+was killed), under_way (whether a run is), and, as far as they apply, outcome, detail, message, root, root_outcome,
+attempts (each with number, outcome, detail, interrupted, message, start, seconds, log), reasons (each with what, text,
+job, until), start (a guess), text.
 
 ` + exitHelp,
 		Example: "  headrace why build.yaml test",
@@ -61,6 +62,7 @@ type answer struct {
 	Job         string        `json:"job"`
 	ID          job.ID        `json:"id"`
 	State       string        `json:"state"`
+	UnderWay    bool          `json:"under_way"`
 	Outcome     string        `json:"outcome,omitempty"`
 	Detail      string        `json:"detail,omitempty"`
 	Message     string        `json:"message,omitempty"`
@@ -81,17 +83,6 @@ type reason struct {
 	Until *time.Time `json:"until,omitempty"`
 }
 
-// attemptView is an attempt as commands show it.
-type attemptView struct {
-	Number  int32            `json:"number"`
-	Outcome string           `json:"outcome,omitempty"`
-	Detail  string           `json:"detail,omitempty"`
-	Message string           `json:"message,omitempty"`
-	Start   time.Time        `json:"start"`
-	Took    progress.Seconds `json:"seconds"`
-	Log     string           `json:"log"`
-}
-
 func (p place) why(ctx context.Context, name string) (*answer, error) {
 	store, err := p.openRuns(ctx)
 	if err != nil {
@@ -102,17 +93,17 @@ func (p place) why(ctx context.Context, name string) (*answer, error) {
 	if err != nil {
 		return nil, err
 	}
-	a := &answer{Job: name, ID: rec.Spec.ID}
-	if a.Attempts, err = p.attempts(ctx, store, rec); err != nil {
+	h := p.holder()
+	a := &answer{Job: name, ID: rec.Spec.ID, UnderWay: h != nil}
+	if a.Attempts, err = p.attempts(ctx, store, rec, a.UnderWay); err != nil {
 		return nil, err
 	}
 	switch {
 	case rec.End != nil:
-		a.State = job.Done{}.String()
+		a.State = stateWord(job.Done{})
 		err = p.ended(ctx, store, a, rec)
 	case rec.Running:
-		a.State = job.Running{}.String()
-		p.runs(a, rec)
+		p.runs(a, rec, h)
 	default:
 		err = p.waits(ctx, store, a, rec)
 	}
@@ -120,24 +111,17 @@ func (p place) why(ctx context.Context, name string) (*answer, error) {
 }
 
 // attempts lists the attempts of a job, the one that runs included.
-func (p place) attempts(ctx context.Context, h queue.History, rec *job.Record) ([]attemptView, error) {
+func (p place) attempts(ctx context.Context, h queue.History, rec *job.Record, underWay bool) ([]attemptView, error) {
 	ends, err := h.Attempts(ctx, rec.Spec.ID)
 	if err != nil {
 		return nil, err
 	}
 	var list []attemptView
 	for i := range ends {
-		e := &ends[i]
-		list = append(list, attemptView{
-			Number: e.Number, Outcome: e.Outcome.String(), Detail: e.Detail.String(), Message: e.Message,
-			Start: e.Start.Std(), Took: progress.Seconds(e.At.Sub(e.Start)), Log: p.log(rec.Spec.ID, e.Number),
-		})
+		list = append(list, p.endedAttempt(rec.Spec.ID, &ends[i]))
 	}
 	if rec.Running {
-		list = append(list, attemptView{
-			Number: rec.Last.Number, Start: rec.Last.Start.Std(), Log: p.log(rec.Spec.ID, rec.Last.Number),
-			Took: progress.Seconds(time.Since(rec.Last.Start.Std())),
-		})
+		list = append(list, p.openAttempt(rec.Spec.ID, rec.Last, underWay))
 	}
 	return list, nil
 }
@@ -194,16 +178,18 @@ func lacking(s *job.Spec) string {
 	return "this machine (" + system() + ") lacks " + strings.Join(lacks, ", ") + "; --feature tells run what it has"
 }
 
-func (p place) runs(a *answer, rec *job.Record) {
+// runs tells of a job that runs in a process, or did when that was killed (nil).
+func (p place) runs(a *answer, rec *job.Record, h *queue.HeldError) {
 	since := rec.Last.Start.Std()
-	if h := p.holder(); h != nil {
+	if h != nil {
+		a.State = stateWord(job.Running{})
 		a.Text = fmt.Sprintf("%s runs: attempt %d since %s (%s), in process %d on %s",
 			a.Job, rec.Last.Number, stamp(since), progress.Span(time.Since(since)), h.PID, h.Host)
-		a.more = append(a.more, "see: "+p.command("logs -f", a.Job))
 		return
 	}
-	a.Text = fmt.Sprintf("%s was running, since %s, when its run was killed; the next one makes a further attempt: headrace run %s",
-		a.Job, stamp(since), shellWord(p.file))
+	a.State = interrupted
+	a.Text = fmt.Sprintf("%s was running, attempt %d since %s, when its run was killed; the next one makes a further attempt: headrace run %s",
+		a.Job, rec.Last.Number, stamp(since), shellWord(p.file))
 }
 
 // waits explains why a job has not started, by the data that the scheduler goes by.
@@ -221,13 +207,9 @@ func (p place) waits(ctx context.Context, store *sqlite.Reader, a *answer, rec *
 		return errors.New("the job has just moved on; ask again")
 	}
 	e := sched.New(m).Why(j, now)
-	a.State = e.State
-	running := p.holder() != nil
+	a.State = strings.ToLower(e.State)
 	for _, r := range e.Reasons {
-		// A store does not tell who asks for work; a run always does.
-		if r.What == sched.NobodyAsks && running {
-			r.What, r.Text = sched.Waits, "it is next"
-		}
+		a.plain(&r)
 		view := reason{What: r.What, Text: r.Text, Job: r.Name}
 		if !r.Until.IsZero() {
 			view.Until = &r.Until
@@ -235,15 +217,43 @@ func (p place) waits(ctx context.Context, store *sqlite.Reader, a *answer, rec *
 		a.Reasons = append(a.Reasons, view)
 		a.more = append(a.more, r.Text)
 	}
-	if !running {
-		a.Text = fmt.Sprintf("%s is %s, but no run is under way; go on with: headrace run %s", a.Job, strings.ToLower(e.State), shellWord(p.file))
+	if !a.UnderWay {
+		a.Text = fmt.Sprintf("%s is %s, but no run is under way; go on with: headrace run %s", a.Job, a.State, shellWord(p.file))
 		return nil
 	}
 	if !e.Start.IsZero() {
 		a.Start = &e.Start
 	}
-	a.Text = fmt.Sprintf("%s is %s", a.Job, strings.ToLower(e.State))
+	a.Text = fmt.Sprintf("%s is %s", a.Job, a.State)
 	return nil
+}
+
+// plain puts a reason in the words of somebody who runs a graph on one machine.
+func (a *answer) plain(r *sched.Reason) {
+	switch {
+	case r.What == sched.NobodyAsks && a.UnderWay:
+		// A store does not tell who asks for work; a run always does.
+		r.What, r.Text = sched.Waits, "it is next"
+	case r.What == sched.NobodyAsks:
+		r.Text = "no run is under way"
+	case r.What == sched.WaitsForDependency && r.Name != "":
+		state := strings.ToLower(r.State)
+		if !a.UnderWay && r.State == (job.Running{}).String() {
+			state = interrupted
+		}
+		r.Text = fmt.Sprintf("waits for %s, which is %s", r.Name, state)
+	case r.What == sched.BacksOff:
+		last := a.Attempts[len(a.Attempts)-1]
+		r.Text = fmt.Sprintf("waits until %s, after attempt %d: %s", stamp(r.Until), last.Number, reasonOf(last.Outcome, last.Message))
+	}
+}
+
+// reasonOf says how something ended, and why if that is known.
+func reasonOf(outcome, message string) string {
+	if message == "" {
+		return outcome
+	}
+	return outcome + ": " + message
 }
 
 func (a *answer) write(out io.Writer) error {
@@ -264,25 +274,6 @@ func (a *answer) write(out io.Writer) error {
 	_, err := io.WriteString(out, b.String())
 	return err
 }
-
-// line shows an attempt.
-func (t *attemptView) line() string {
-	text := fmt.Sprintf("%d  %s  %s", t.Number, stamp(t.Start), progress.Span(time.Duration(t.Took)))
-	switch {
-	case t.Outcome == "":
-		text += "  running"
-	case t.Detail == job.HandedBack.String():
-		text += "  handed back"
-	case t.Message != "":
-		text += "  " + t.Outcome + ": " + progress.Clean(t.Message)
-	default:
-		text += "  " + t.Outcome
-	}
-	return text
-}
-
-// stamp writes a time as the user's clock shows it.
-func stamp(t time.Time) string { return t.Local().Format(time.DateTime) }
 
 // log gives the path of an attempt's log.
 func (p place) log(id job.ID, attempt int32) string {

@@ -66,6 +66,9 @@ func (l *Live) Event(e Event) {
 // Line implements Display.
 func (l *Live) Line(index int, text []byte) {
 	const enough = 512
+	// What a carriage return would overwrite is left out before the cut: a progress bar is one long line.
+	text = bytes.TrimRight(text, "\r")
+	text = text[bytes.LastIndexByte(text, '\r')+1:]
 	if len(bytes.TrimSpace(text)) == 0 {
 		return
 	}
@@ -244,7 +247,7 @@ func (l *Live) bar(cols int) string {
 		text += fmt.Sprintf(", %d skipped", skipped)
 	}
 	if n := t.counts[job.Cancelled]; n > 0 {
-		text += fmt.Sprintf(", %d dropped", n)
+		text += fmt.Sprintf(", %d %s", n, NotStarted)
 	}
 	text += "  " + clock(l.now().Sub(t.started))
 	if left := l.timeLeft(); left != "" {

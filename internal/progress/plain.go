@@ -199,7 +199,7 @@ func (t *tally) counted(e *RunEnded) string {
 		case o == job.Succeeded && t.reused > 0:
 			parts = append(parts, fmt.Sprintf("%d succeeded (%d of them before)", n, t.reused))
 		case o == job.Cancelled:
-			parts = append(parts, fmt.Sprintf("%d not started", n))
+			parts = append(parts, fmt.Sprintf("%d %s", n, NotStarted))
 		default:
 			parts = append(parts, fmt.Sprintf("%d %v", n, o))
 		}

@@ -151,6 +151,9 @@ func Count(n int, noun string) string {
 	return fmt.Sprintf("%d %ss", n, noun)
 }
 
+// NotStarted is for people the word for a job that was cancelled before it began.
+const NotStarted = "not started"
+
 // Style colours text, or not.
 type Style struct{ Colour bool }
 

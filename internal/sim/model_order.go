@@ -36,7 +36,7 @@ func (m *model) start(j *mJob, w *mWorker) {
 	j.lastEnd, j.wake = nil, 0
 	m.note("start %s %d %s", j.ID, j.attempts, w.Name)
 	ttl := m.channel(j.Channel).TTL
-	j.lease = &mLease{m.now.Add(ttl), m.now, m.limits(j, d), ttl}
+	j.lease = &mLease{deadline: m.now.Add(ttl), output: m.now, limits: m.limits(j), ttl: ttl}
 	i := slices.IndexFunc(m.waiters, func(x *mWaiter) bool { return x.worker == w.Name && len(x.got) < x.want })
 	m.waiters[i].got = append(m.waiters[i].got, j)
 	m.settle()

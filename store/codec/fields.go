@@ -91,6 +91,9 @@ func (c *coder) attempt(a *job.Attempt) {
 	c.string(&a.Worker)
 	integer(c, &a.Start)
 	c.strings(&a.Groups)
+	if !c.reading || c.from >= 2 {
+		c.limits(&a.Limits)
+	}
 }
 
 func (c *coder) attemptEnd(a *job.AttemptEnd) {

@@ -62,7 +62,7 @@ type learned struct {
 }
 
 // Commit implements queue.Store. A batch of one change costs about as much as one of a hundred: what costs is
-// the sync at its end.
+// the sync at its end. If the file has been removed or replaced, the error is queue.ErrFenced.
 func (s *Store) Commit(ctx context.Context, b *queue.Batch) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -72,6 +72,10 @@ func (s *Store) Commit(ctx context.Context, b *queue.Batch) error {
 	}
 	if err == nil {
 		err = s.write(b)
+	}
+	if err == nil {
+		// Whoever removed the file took away what was just stored.
+		err = s.inPlace()
 	}
 	if err != nil {
 		return s.fail(fmt.Sprintf("commit batch %d", b.Number), err)

@@ -2,6 +2,7 @@ package sqlite
 
 import (
 	"context"
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -42,9 +43,12 @@ func count(t *testing.T, s *Store) (n int) {
 // A commit that the medium refuses says what and where, leaves nothing, and the store works on once it can.
 func TestCommitThatCannotBeWritten(t *testing.T) {
 	t.Parallel()
-	for _, c := range []struct{ name, fault, repair, want string }{
-		{"disk full", "PRAGMA max_page_count = 100", "PRAGMA max_page_count = 1000000", "full"},
-		{"read-only", "PRAGMA query_only = 1", "PRAGMA query_only = 0", "readonly"},
+	for _, c := range []struct {
+		name, fault, repair, want string
+		told                      Fault
+	}{
+		{"disk full", "PRAGMA max_page_count = 100", "PRAGMA max_page_count = 1000000", "full", Full},
+		{"read-only", "PRAGMA query_only = 1", "PRAGMA query_only = 0", "readonly", Denied},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
@@ -61,6 +65,10 @@ func TestCommitThatCannotBeWritten(t *testing.T) {
 				err := s.Commit(ctx, b)
 				if err == nil {
 					t.Fatal("commit: no error")
+				}
+				var at *FileError
+				if !errors.As(err, &at) || at.Fault != c.told {
+					t.Errorf("commit: %v; want one with fault %d", err, c.told)
 				}
 				for _, want := range []string{"batch 2", path, c.want} {
 					if !strings.Contains(err.Error(), want) {

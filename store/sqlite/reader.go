@@ -27,7 +27,7 @@ var _ queue.History = (*Reader)(nil)
 func OpenReadOnly(ctx context.Context, path string) (*Reader, error) {
 	r, err := openReader(ctx, path)
 	if err != nil {
-		return nil, fmt.Errorf("open store %q for reading: %w", path, err)
+		return nil, fmt.Errorf("open for reading: %w", fileError(path, err))
 	}
 	return r, nil
 }
@@ -136,8 +136,4 @@ func cause(ctx context.Context, err error) error {
 		return ctx.Err()
 	}
 	return err
-}
-
-func (r *Reader) fail(what string, err error) error {
-	return fmt.Errorf("%s: store %q: %w", what, r.path, err)
 }

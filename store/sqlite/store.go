@@ -35,6 +35,7 @@ const writerCache = 64 << 10
 type Store struct {
 	*Reader
 	lock *lock
+	file fs.FileInfo // of the file as it was opened
 
 	mu  sync.Mutex // held by the one who writes
 	w   *conn
@@ -50,12 +51,15 @@ var (
 // Open makes the caller the owner of the file at path, which is created if there is none, and brings its
 // schema up to date. The folder must exist.
 //
+// A new file appears at path when it is complete, so that readers find a whole store or none. One without any content,
+// as a full disk or a crash of the machine may leave it, is none.
+//
 // If it has an owner already, in whatever process, the error is a *queue.HeldError. A file that is not a store
 // of headrace, or that a newer headrace has written, is refused and not touched.
 func Open(ctx context.Context, path string, opts Options) (*Store, error) {
 	s, err := open(ctx, path, opts)
 	if err != nil {
-		return nil, fmt.Errorf("open store %q: %w", path, err)
+		return nil, fmt.Errorf("open: %w", fileError(path, err))
 	}
 	return s, nil
 }
@@ -81,6 +85,9 @@ func open(ctx context.Context, path string, opts Options) (_ *Store, err error) 
 	if err := create(path); err != nil {
 		return nil, err
 	}
+	if s.file, err = os.Stat(path); err != nil {
+		return nil, err
+	}
 	if s.w, err = dial(path, writing); err != nil {
 		return nil, err
 	}
@@ -97,17 +104,62 @@ func open(ctx context.Context, path string, opts Options) (_ *Store, err error) 
 	return s, nil
 }
 
-// create makes an empty file that others cannot read, since it will hold what jobs are given. A file that exists
-// is not opened: closing it would take away the locks of a reader in this process.
+// create makes a store that is complete before it has its name, unless there is one. Others cannot read it, since it will
+// hold what jobs are given. The lock must be held. A file that exists is not opened: closing it would take away the
+// locks of a reader in this process.
 func create(path string) error {
-	f, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_RDWR, 0o600)
-	if errors.Is(err, fs.ErrExist) {
+	info, err := os.Stat(path)
+	if err == nil && info.Size() > 0 {
 		return nil
 	}
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	draft := path + ".new"
+	// What an earlier attempt left, and the log of a file that is no more: it would be played into the new one.
+	for _, stem := range []string{draft, path} {
+		for _, suffix := range []string{"-wal", "-shm", "-journal"} {
+			if err := os.Remove(stem + suffix); err != nil && !errors.Is(err, fs.ErrNotExist) {
+				return err
+			}
+		}
+	}
+	if err := os.Remove(draft); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	if err := fill(draft); err != nil {
+		return err
+	}
+	if err := os.Rename(draft, path); err != nil {
+		return err
+	}
+	return syncDir(filepath.Dir(path))
+}
+
+// fill makes a store, closed and on disk.
+func fill(path string) error {
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_RDWR, 0o600)
 	if err != nil {
 		return err
 	}
-	return f.Close()
+	if err := f.Close(); err != nil {
+		return err
+	}
+	c, err := dial(path, writing)
+	if err != nil {
+		return err
+	}
+	// Closing copies the log into the file and syncs that.
+	return errors.Join(prepare(c), c.close())
+}
+
+// syncDir makes the names in a folder last.
+func syncDir(dir string) error {
+	d, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	return errors.Join(d.Sync(), d.Close())
 }
 
 // prepare checks that the file is ours and makes it ready for writing.
