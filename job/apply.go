@@ -183,9 +183,8 @@ func (m *Machine) applyAdded(r *Record) error {
 		m.alarm(j, r.Wake)
 	}
 	m.retouch(j)
-	if r.Own == nil {
-		m.fresh = append(m.fresh, j)
-	}
+	m.stage(m.builds[r.Staging], j, true)
+	m.orphan(j, r.Staging)
 	return nil
 }
 
@@ -255,7 +254,7 @@ func (m *Machine) attach(j *Job, now Time) {
 		m.applyWorker(Worker{Name: j.last.Worker, Drained: true})
 		w = m.workers[j.last.Worker]
 	}
-	w.jobs = append(w.jobs, j)
+	w.add(j)
 	m.moved = append(m.moved, w.Name)
 	m.still(j)
 	if at, ok := m.nextLook(j); ok {
@@ -265,12 +264,9 @@ func (m *Machine) attach(j *Job, now Time) {
 
 // detach ends the lease and frees the slot.
 func (m *Machine) detach(j *Job) {
-	if w := m.workers[j.last.Worker]; w != nil {
-		if i := slices.Index(w.jobs, j); i >= 0 {
-			w.jobs = slices.Delete(w.jobs, i, i+1)
-		}
-		m.moved = append(m.moved, w.Name)
-	}
+	w := j.last.lease.worker
+	w.remove(j)
+	m.moved = append(m.moved, w.Name)
 	j.last.lease = nil
 	m.still(j)
 }
@@ -528,8 +524,6 @@ func (m *Machine) applyChannel(c Channel) {
 // original length, and what was derived is derived again.
 func (m *Machine) Loaded(now Time) {
 	m.pour(math.MaxInt) // before the rest: who needs a job decides what becomes of it
-	m.fresh = nil
-	m.disown()
 	for _, k := range m.classes {
 		k.since = min(k.since, now)
 		if k.jobs == 0 {
@@ -542,7 +536,7 @@ func (m *Machine) Loaded(now Time) {
 	}
 	for _, n := range m.Workers() {
 		w := m.workers[n]
-		if len(w.jobs) > 0 {
+		if w.used > 0 {
 			w.seen = now // as alive as its leases are
 		}
 		if limit := now.Add(w.Delay); w.Until > limit {
@@ -648,7 +642,7 @@ func (m *Machine) lingers(j *Job) bool {
 func (m *Machine) Lost(channel string, now Time, silent time.Duration) []*Job {
 	var lost []*Job
 	for _, n := range m.Workers() {
-		for _, j := range m.workers[n].jobs {
+		for j := range m.workers[n].leases {
 			if j.running() && j.class.Channel == channel && now.Sub(j.last.lease.beat) > silent {
 				lost = append(lost, j)
 			}

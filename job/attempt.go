@@ -1,6 +1,9 @@
 package job
 
-import "time"
+import (
+	"fmt"
+	"time"
+)
 
 // Lease names an attempt and shows the right to it.
 type Lease struct {
@@ -29,7 +32,7 @@ func (m *Machine) Start(at Moment, id ID, name string, token Token) ([]Change, e
 // fits reports whether the worker may take the job now, but for what sched decides.
 func (m *Machine) fits(w *worker, j *Job, now Time) bool {
 	c := m.channels[j.class.Channel]
-	return len(w.Lacks(j.class.Class)) == 0 && len(w.jobs) < int(w.Slots) && w.Free(now) && (c == nil || !c.Closed(j.class.Kind))
+	return len(w.Lacks(j.class.Class)) == 0 && w.used < int(w.Slots) && w.Free(now) && (c == nil || !c.Closed(j.class.Kind))
 }
 
 // Free reports whether the worker is neither drained nor in quarantine.
@@ -140,10 +143,13 @@ func (f *Report) validate() error {
 	default:
 		return &InvalidError{"outcome", "want succeeded, failed, timed-out, aborted or cancelled"}
 	}
+	if int(f.Detail) >= len(detailNames) {
+		return &InvalidError{"detail", fmt.Sprintf("%d is none that is known", f.Detail)}
+	}
 	if len(f.Message) > MaxMessage {
 		return &InvalidError{"message", "want at most 64 KiB"}
 	}
-	return nil
+	return checkResult(f.Result)
 }
 
 // repeats reports whether the finish tells what is already stored of the job.
@@ -194,6 +200,9 @@ func (m *Machine) concludeWith(j *Job, at Moment, end AttemptEnd, noRetry bool) 
 		changes = append(changes, puts...)
 	} else {
 		v = judge(j.retry().Or(m.Channel(j.class.Channel).Retry), j.Tally(), end.Outcome, end.Detail, at.Random.Uint64())
+	}
+	if end.Detail == HandedBack && end.Number > HandBacksAtOnce && end.At.Sub(end.Start) < HandBackPause {
+		v.wait = HandBackPause
 	}
 	if v.again && !noRetry && j.in.keep > 0 {
 		wake := Time(0)
@@ -265,6 +274,9 @@ func (m *Machine) blame(j *Job, at Moment, name string) (verdict, []Change) {
 
 // Progress stores a partial result of a running attempt, which is a sign of output, too.
 func (m *Machine) Progress(now Time, l Lease, result []byte) ([]Change, error) {
+	if err := checkResult(result); err != nil {
+		return nil, err
+	}
 	j := m.holder(l)
 	if j == nil || j.Held() {
 		return nil, ErrLeaseLost

@@ -16,6 +16,9 @@ func (m *Machine) CancelBuild(now Time, id ID, spare bool) ([]Change, error) {
 // its identity stay taken until the worker confirms or the lease ends. It is refused with *NeededError if more
 // than the build that asks (of; none: any one) need the job, unless forced. ErrEnded: there is nothing to cancel.
 func (m *Machine) CancelJob(now Time, id, of ID, force bool, why string) ([]Change, error) {
+	if err := checkText("why", why, MaxMessage); err != nil {
+		return nil, err
+	}
 	j := m.jobs[id]
 	if j == nil {
 		return nil, ErrNotFound
@@ -51,9 +54,12 @@ func (m *Machine) CancelToDelete(now Time, id ID, dependents []ID) ([]Change, er
 	return m.CancelJob(now, id, ID{}, true, "deleted")
 }
 
-// FailJob ends a job that has never been started with a verdict of the caller's. ErrBusy: it runs; ErrEnded: it has
-// ended.
+// FailJob ends a job that is not running, and that may have been tried, with a verdict of the caller's. ErrBusy: it runs;
+// ErrEnded: it has ended.
 func (m *Machine) FailJob(now Time, id ID, why string, result []byte) ([]Change, error) {
+	if err := first(checkText("why", why, MaxMessage), checkResult(result)); err != nil {
+		return nil, err
+	}
 	j := m.jobs[id]
 	switch {
 	case j == nil:

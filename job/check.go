@@ -3,6 +3,7 @@ package job
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 )
 
@@ -14,10 +15,16 @@ func (m *Machine) Check(now Time) error {
 	c.lists()
 	leases := map[*Job]int{}
 	for _, n := range m.Workers() {
-		for _, j := range m.workers[n].jobs {
+		w, used, alone := m.workers[n], 0, 0
+		for j := range w.leases {
+			used++
+			if j.Exclusive() {
+				alone++
+			}
 			leases[j]++
 			c.want(j.leased() != nil && j.last.Worker == n, "worker %q holds job %s, which it has no lease for", n, j.id)
 		}
+		c.want(used == w.used && alone == w.alone, "worker %q holds %d jobs, %d of them alone, counted %d and %d", n, used, alone, w.used, w.alone)
 	}
 	for _, j := range m.Jobs() {
 		c.state(j, leases[j])
@@ -104,12 +111,20 @@ func (c *check) demand(j *Job) {
 		c.want(j.in == demand{}, "job %s is Done and asked for: %+v", j.id, j.in)
 		return
 	}
-	fresh := &Job{wishes: j.wishes, dependents: j.dependents, more: j.more, class: j.class, id: j.id, flags: j.flags}
+	fresh := &Job{wishes: j.wishes, dependents: j.dependents, more: j.more, class: j.class, id: j.id, flags: j.flags, stagers: j.stagers}
 	fresh.recount()
 	have, want := j.in, fresh.in
 	c.want(have.audience.same(want.audience), "job %s is asked for by %q, recounted %q", j.id, have.audience.Key(), want.audience.Key())
-	have.audience, want.audience = nil, nil
+	c.want(have.crowd.equal(want.crowd), "job %s is asked for by the crowd %v, recounted %v", j.id, have.crowd, want.crowd)
+	have.audience, want.audience, have.crowd, want.crowd = nil, nil, nil, nil
 	c.want(have == want, "job %s has the demand %+v, recounted %+v", j.id, have, want)
+}
+
+func (a *crowd) equal(b *crowd) bool {
+	if a == nil || b == nil {
+		return a == b
+	}
+	return maps.EqualFunc(*a, *b, func(x, y counted) bool { return x.n == y.n && x.audience.same(y.audience) })
 }
 
 // alarm: whatever time alone changes for the job is seen when it comes.

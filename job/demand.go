@@ -29,10 +29,10 @@ type demand struct {
 	priority  int32
 	priorityN int32
 	pathN     int32
-	audienceN int32
+	audienceN int32  // with a crowd 0; below zero: stale
+	crowd     *crowd // where there is more than one audience
 	keep      int32
 	active    int32
-	stale     bool // a maximum lost its last offer
 }
 
 func (d *demand) take(o offer) {
@@ -55,11 +55,7 @@ func (d *demand) drop(o offer) {
 	}
 	if o.active {
 		d.active--
-		if d.audience.same(o.audience) {
-			d.audienceN--
-		}
-		// An offer smaller than the union may have been the only one with its groups.
-		d.stale = d.stale || d.audienceN == 0 || !d.audience.same(o.audience)
+		d.dropAudience(o.audience)
 	}
 	if o.sorts {
 		if o.priority == d.priority {
@@ -68,7 +64,9 @@ func (d *demand) drop(o offer) {
 		if o.path == d.path {
 			d.pathN--
 		}
-		d.stale = d.stale || d.priorityN <= 0 || d.pathN <= 0
+		if d.priorityN <= 0 || d.pathN <= 0 {
+			d.spoil()
+		}
 	}
 }
 
@@ -83,21 +81,58 @@ func rise[T int32 | time.Duration](top T, n int32, v T) (T, int32) {
 	}
 }
 
+// crowd counts the offers of each audience, by its key.
+type crowd map[string]counted
+
+type counted struct {
+	audience *Audience
+	n        int32
+}
+
+// takeAudience: what is kept is the union, and how many offers make up each part of it.
 func (d *demand) takeAudience(a *Audience) {
 	switch {
 	case d.audience == nil:
-		d.audience, d.audienceN = a, 1
-	case d.audience.same(a):
+		d.audience = a
 		d.audienceN++
-	default:
-		if u := d.audience.union(a); !u.same(d.audience) {
-			d.audience, d.audienceN = u, 0
-			if u.same(a) {
-				d.audienceN = 1
-			}
+		return
+	case d.crowd == nil && d.audience.same(a):
+		d.audienceN++
+		return
+	case d.crowd == nil:
+		d.crowd = &crowd{d.audience.key: {d.audience, d.audienceN}}
+		d.audienceN = min(d.audienceN, 0)
+	}
+	c := (*d.crowd)[a.key]
+	if c.n == 0 {
+		d.audience = d.audience.union(a)
+	}
+	(*d.crowd)[a.key] = counted{a, c.n + 1}
+}
+
+// dropAudience: the union stands until the last offer of an audience goes.
+func (d *demand) dropAudience(a *Audience) {
+	if d.crowd == nil {
+		if d.audienceN--; d.audienceN == 0 {
+			d.spoil()
 		}
+		return
+	}
+	c := (*d.crowd)[a.key]
+	c.n--
+	(*d.crowd)[a.key] = c
+	if c.n == 0 {
+		d.spoil()
 	}
 }
+
+// spoil notes that a maximum, or a part of the union, lost its last offer: it is counted again. The note is a count so
+// far below zero that no offers undo it, as a field of its own would make each of a million jobs larger.
+func (d *demand) spoil() { d.audienceN = spoilt }
+
+const spoilt = -1 << 30
+
+func (d *demand) stale() bool { return d.audienceN < 0 }
 
 // through is what is left of j's offer o to d over an edge of policy p.
 func through(o offer, p Policy, loose bool, j, d *Job) offer {
@@ -159,7 +194,7 @@ func (j *Job) recount() {
 	if own := j.own(); own != nil {
 		j.in.take(own.offers())
 	}
-	if j.flags.has(isStaged) {
+	for range j.stagers {
 		j.in.take(stagedOffer)
 	}
 	for _, e := range j.dependents {
@@ -207,7 +242,11 @@ func (a *Audience) same(b *Audience) bool {
 func (a *Audience) union(b *Audience) *Audience {
 	groups := slices.Concat(a.groups, b.groups)
 	slices.Sort(groups)
-	return newAudience(a.limits.greatest(b.limits), slices.Compact(groups)...)
+	u := newAudience(a.limits.greatest(b.limits), slices.Compact(groups)...)
+	if u.same(a) {
+		return a
+	}
+	return u
 }
 
 // greatest gives the wider of two limits, where stating none is the widest.

@@ -2,6 +2,8 @@ package job
 
 import (
 	"errors"
+	"fmt"
+	"strings"
 	"testing"
 	"time"
 )
@@ -198,5 +200,161 @@ func TestClassesLeaveNothingBehind(t *testing.T) {
 		if marked[j.Class()] != 0 || len(l.m.classes) > 0 {
 			t.Errorf("%s: the class is stored as unserved since %d, %d classes are in memory", order, marked[j.Class()], len(l.m.classes))
 		}
+	}
+}
+
+// A worker that hands back all that it gets does not spin.
+func TestHandBacksWithoutEndAreSlowedDown(t *testing.T) {
+	t.Parallel()
+	l := newLab(t)
+	l.worker("w", 1)
+	j := l.spec("j")
+	if _, err := l.submit(Build{}, []Spec{j}); err != nil {
+		t.Fatal(err)
+	}
+	n := 0
+	back := func() {
+		n++
+		if _, err := l.finish(Report{Lease: l.start(j.ID, "w"), Outcome: Aborted, Detail: HandedBack}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for range HandBacksAtOnce {
+		back()
+	}
+	for range 20 {
+		back()
+		if _, ready := l.m.jobs[j.ID].State().(Ready); ready {
+			t.Fatalf("attempt %d was handed back at once, and the job is Ready at once", n)
+		}
+		l.pass(HandBackPause)
+	}
+	lease := l.start(j.ID, "w")
+	l.pass(HandBackPause)
+	if _, err := l.finish(Report{Lease: lease, Outcome: Aborted, Detail: HandedBack}); err != nil {
+		t.Fatal(err)
+	}
+	if _, ready := l.m.jobs[j.ID].State().(Ready); !ready {
+		t.Error("an attempt that ran for a while was handed back, and the job waits")
+	}
+}
+
+// Every input is bounded, and names its field.
+func TestInputsAreBounded(t *testing.T) {
+	t.Parallel()
+	l := newLab(t)
+	l.worker("w", 1)
+	j := l.spec("j")
+	if _, err := l.submit(Build{}, []Spec{j}); err != nil {
+		t.Fatal(err)
+	}
+	lease := l.start(j.ID, "w")
+	large := make([]byte, MaxResult+1)
+	labels := func(n int) map[string]string {
+		m := map[string]string{}
+		for i := range n {
+			m[fmt.Sprint(i)] = "x"
+		}
+		return m
+	}
+	channel := func(spoil func(*Channel)) error {
+		c := DefaultChannel("c")
+		spoil(&c)
+		_, err := l.m.SetChannel(c)
+		return err
+	}
+	build := func(labels map[string]string) error {
+		_, _, err := l.m.Submit(l.now, &Submission{Build: &Build{ID: l.id(), Labels: labels}}, nil)
+		return err
+	}
+	finish := func(f Report) error {
+		f.Lease = lease
+		_, _, err := l.m.Finish(l.at(), f, nil)
+		return err
+	}
+	progress := func(b []byte) error { _, err := l.m.Progress(l.now, lease, b); return err }
+	cancel := func(why string) error { _, err := l.m.CancelJob(l.now, j.ID, ID{}, true, why); return err }
+	fail := func(why string, b []byte) error { _, err := l.m.FailJob(l.now, j.ID, why, b); return err }
+	for _, c := range []struct {
+		field string
+		err   error
+	}{
+		{"build.labels", build(labels(MaxLabels + 1))},
+		{"build.labels", build(map[string]string{"\xff": "x"})},
+		{"build.labels.a", build(map[string]string{"a": "\xff"})},
+		{"build.labels.a", build(map[string]string{"a": strings.Repeat("x", MaxKey+1)})},
+		{"paused_kinds", channel(func(c *Channel) { c.PausedKinds = make([]string, MaxKinds+1) })},
+		{"paused_kinds[1]", channel(func(c *Channel) { c.PausedKinds = []string{"a", "\xff"} })},
+		{"group_shares", channel(func(c *Channel) { c.GroupShares = map[string]int32{"\xff": 1} })},
+		{"group_shares.g", channel(func(c *Channel) { c.GroupShares = map[string]int32{"g": -1} })},
+		{"grace", channel(func(c *Channel) { c.Grace = MaxDuration + 1 })},
+		{"ttl", channel(func(c *Channel) { c.TTL = MaxDuration + 1 })},
+		{"result", finish(Report{Outcome: Succeeded, Result: large})},
+		{"message", finish(Report{Outcome: Failed, Message: strings.Repeat("x", MaxMessage+1)})},
+		{"detail", finish(Report{Outcome: Failed, Detail: Detail(len(detailNames))})},
+		{"result", progress(large)},
+		{"why", cancel(strings.Repeat("x", MaxMessage+1))},
+		{"why", fail("\xff", nil)},
+		{"result", fail("", large)},
+	} {
+		var invalid *InvalidError
+		if !errors.As(c.err, &invalid) || invalid.Field != c.field {
+			t.Errorf("%s: got %v", c.field, c.err)
+		}
+	}
+	for name, err := range map[string]error{
+		"labels": build(labels(MaxLabels)), "result": finish(Report{Outcome: Succeeded, Result: large[1:]}),
+		"progress": progress(large[1:]), "why": cancel(strings.Repeat("x", MaxMessage)),
+	} {
+		if err != nil {
+			t.Errorf("as much as may be: %s: %v", name, err)
+		}
+	}
+}
+
+// Builds of two groups share a dependency. As they go one by one, what is left of each group is known by counting: the offers
+// of all are looked at again only when a group goes.
+func TestSharedJobIsNotRecountedForEachBuildThatGoes(t *testing.T) {
+	t.Parallel()
+	l := newLab(t)
+	base := l.spec("base")
+	base.Key = "base"
+	var builds []ID
+	for i := range 40 {
+		again, top := base, l.spec("top")
+		again.ID = l.id()
+		top.Needs = []Need{{Job: again.ID}}
+		b := Build{ID: l.id(), Group: fmt.Sprint("g", i%2)}
+		builds = append(builds, b.ID)
+		if _, err := l.submit(b, []Spec{again, top}, Ref{Job: top.ID}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var shared *Job
+	for _, j := range l.m.jobs {
+		if j.key == "base" {
+			shared = j
+		}
+	}
+	for i, id := range builds[:38] {
+		for k := range shared.dependents {
+			if b := shared.dependents[k].job; b.wishes[0].build.Build.ID == id {
+				shared.in.drop(b.out)
+				if shared.in.stale() {
+					t.Fatalf("build %d goes, and all are counted again", i)
+				}
+				shared.in.take(b.out)
+				break
+			}
+		}
+		l.must(l.m.CancelBuild(l.now, id, false))
+		l.check()
+	}
+	l.must(l.m.CancelBuild(l.now, builds[38], false))
+	if groups := shared.Audience().Groups(); len(groups) != 1 || groups[0] != "g1" {
+		t.Errorf("groups %v pay, want g1 alone", groups)
+	}
+	if err := l.checked(); err != nil {
+		t.Error(err)
 	}
 }

@@ -132,7 +132,7 @@ func (m *Machine) dump() string {
 	}
 	for _, n := range m.Workers() {
 		w := m.workers[n]
-		fmt.Fprintf(&out, "worker %+v runs %d\n", w.Worker, len(w.jobs))
+		fmt.Fprintf(&out, "worker %+v runs %d\n", w.Worker, w.used)
 	}
 	fmt.Fprintf(&out, "identities %d lingering %d classes %d gates %d timers %d behind %t\n",
 		m.byIdentity.len(), len(m.lingering), len(m.classes), len(m.gates), len(m.timers), m.Behind())
@@ -162,10 +162,10 @@ func (l *lab) check() {
 	m := l.m
 	leases := map[*Job]int{}
 	for n, w := range m.workers {
-		if len(w.jobs) > int(w.Slots) && !w.Drained {
-			l.t.Errorf("worker %s has %d leases in %d slots", n, len(w.jobs), w.Slots)
+		if w.used > int(w.Slots) && !w.Drained {
+			l.t.Errorf("worker %s has %d leases in %d slots", n, w.used, w.Slots)
 		}
-		for _, j := range w.jobs {
+		for j := range w.leases {
 			leases[j]++
 		}
 	}

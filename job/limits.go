@@ -2,6 +2,7 @@ package job
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -16,6 +17,10 @@ const (
 	MaxNeeds    = 100_000 // a job
 	MaxMessage  = 64 << 10
 	MaxArgs     = 16 << 20
+	MaxResult   = 16 << 20 // of a job, an attempt or its progress
+	MaxLabels   = 256      // a build; each a name and at most MaxKey bytes
+	MaxKinds    = 1000     // paused kinds of a channel
+	MaxGroups   = 10_000   // groups of a channel with shares of their own
 	MaxSlots    = 100_000
 	// MaxPriority bounds a build's priority and a reference's addition to it, either way.
 	MaxPriority = 1 << 30
@@ -46,8 +51,8 @@ func checkToken(field, s string) error {
 }
 
 func checkTokens(field string, list []string, limit int) error {
-	if len(list) > limit {
-		return &InvalidError{field, fmt.Sprintf("has %d entries, want at most %d", len(list), limit)}
+	if err := checkCount(field, len(list), limit); err != nil {
+		return err
 	}
 	for i, s := range list {
 		if err := checkToken(fmt.Sprintf("%s[%d]", field, i), s); err != nil {
@@ -80,8 +85,8 @@ func (s *Spec) validate(field string) error {
 	if s.ID.IsZero() {
 		return &InvalidError{field + ".id", "must not be zero"}
 	}
-	if len(s.Needs) > MaxNeeds {
-		return &InvalidError{field + ".needs", fmt.Sprintf("has %d entries, want at most %d", len(s.Needs), MaxNeeds)}
+	if err := checkCount(field+".needs", len(s.Needs), MaxNeeds); err != nil {
+		return err
 	}
 	for i, n := range s.Needs {
 		if n.Policy > Order {
@@ -119,9 +124,43 @@ func checkPriority(field string, p int32) error {
 	return nil
 }
 
+// checkText is for what people read: any text.
+func checkText(field, s string, limit int) error {
+	switch {
+	case len(s) > limit:
+		return &InvalidError{field, fmt.Sprintf("has %d bytes, want at most %d", len(s), limit)}
+	case !utf8.ValidString(s):
+		return &InvalidError{field, "is not valid UTF-8"}
+	}
+	return nil
+}
+
+func checkResult(b []byte) error {
+	if len(b) > MaxResult {
+		return &InvalidError{"result", fmt.Sprintf("has %d bytes, want at most %d", len(b), MaxResult)}
+	}
+	return nil
+}
+
+func checkCount(field string, n, limit int) error {
+	if n > limit {
+		return &InvalidError{field, fmt.Sprintf("has %d entries, want at most %d", n, limit)}
+	}
+	return nil
+}
+
 func (b *Build) validate(field string) error {
 	if b.ID.IsZero() {
 		return &InvalidError{field + ".id", "must not be zero"}
+	}
+	if err := checkCount(field+".labels", len(b.Labels), MaxLabels); err != nil {
+		return err
+	}
+	for _, name := range slices.Sorted(maps.Keys(b.Labels)) {
+		err := first(checkWord(field+".labels", name, MaxName, true), checkText(field+".labels."+name, b.Labels[name], MaxKey))
+		if err != nil {
+			return err
+		}
 	}
 	return first(
 		checkWord(field+".name", b.Name, MaxName, false),
@@ -164,12 +203,30 @@ func (c *Channel) validate() error {
 	if c.Shares < 0 {
 		return &InvalidError{"shares", "must not be negative"}
 	}
-	for g, n := range c.GroupShares {
-		if n < 0 {
+	if c.Grace > MaxDuration {
+		return &InvalidError{"grace", fmt.Sprintf("is %s, want at most %s", c.Grace, time.Duration(MaxDuration))}
+	}
+	err := first(
+		checkCount("group_shares", len(c.GroupShares), MaxGroups), checkCount("paused_kinds", len(c.PausedKinds), MaxKinds),
+	)
+	if err != nil {
+		return err
+	}
+	for _, g := range slices.Sorted(maps.Keys(c.GroupShares)) {
+		if err := checkWord("group_shares", g, MaxName, false); err != nil {
+			return err
+		}
+		if c.GroupShares[g] < 0 {
 			return &InvalidError{"group_shares." + g, "must not be negative"}
 		}
 	}
+	for i, k := range c.PausedKinds {
+		if err := checkWord(fmt.Sprintf("paused_kinds[%d]", i), k, MaxName, true); err != nil {
+			return err
+		}
+	}
 	return first(
+		checkDuration("ttl", c.TTL),
 		checkWord("name", c.Name, MaxName, false),
 		checkDuration("failure_ttl", c.FailureTTL),
 		checkDuration("retry.delay", c.Retry.Delay),

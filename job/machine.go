@@ -34,7 +34,6 @@ type Machine struct {
 	ending   []*build
 	opening  []*buildGate
 	idle     []Class // without jobs, and stored as unserved
-	fresh    []*Job  // made since the last references, and wanted by nobody yet
 
 	// What the scheduler has to look at.
 	touched []*Job
@@ -66,9 +65,9 @@ type build struct {
 	active   bool
 	priority int32
 	audience *Audience
-	jobs     []held // that it wishes for and that are in memory and not Done
-	staged   []*Job // that it keeps until it is complete and says which it wants
-	open     int    // targets and awaited jobs that have not ended
+	jobs     []held   // that it wishes for and that are in memory and not Done
+	staged   []staged // that it keeps until it is complete and says which it wants
+	open     int      // targets and awaited jobs that have not ended
 	worst    Outcome
 	ending   bool
 }
@@ -98,8 +97,11 @@ type class struct {
 // worker is a known worker with what it runs.
 type worker struct {
 	Worker
-	jobs []*Job // with a lease, running or held
-	seen Time   // volatile: last call
+	// Jobs with a lease, running or held, in the order of the leases: each knows its neighbours.
+	oldest, newest *Job
+	used           int
+	alone          int  // of them exclusive
+	seen           Time // volatile: last call
 }
 
 // Job finds a job in memory: one that is unfinished, or Done with something left to tell or to free.
@@ -185,7 +187,7 @@ func (m *Machine) Workers() []string {
 // Leases calls f with each job whose attempt the worker has a lease for, running or held, oldest lease first.
 func (m *Machine) Leases(name string, f func(*Job)) {
 	if w := m.workers[name]; w != nil {
-		for _, j := range w.jobs {
+		for j := range w.leases {
 			f(j)
 		}
 	}
@@ -194,7 +196,15 @@ func (m *Machine) Leases(name string, f func(*Job)) {
 // Used counts the slots of the worker that are taken, held attempts included.
 func (m *Machine) Used(name string) int {
 	if w := m.workers[name]; w != nil {
-		return len(w.jobs)
+		return w.used
+	}
+	return 0
+}
+
+// UsedAlone counts those slots of the worker that exclusive jobs take.
+func (m *Machine) UsedAlone(name string) int {
+	if w := m.workers[name]; w != nil {
+		return w.alone
 	}
 	return 0
 }
@@ -284,7 +294,7 @@ func (m *Machine) pour(budget int) int {
 }
 
 func (m *Machine) pass(j *Job) {
-	if j.in.stale && !j.done() {
+	if j.in.stale() && !j.done() {
 		j.recount()
 	}
 	old, now := j.out, j.offers()

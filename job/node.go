@@ -31,6 +31,8 @@ type Job struct {
 	due   Time  // its alarm
 	slot  int32 // place in the timers, from 1; 0: none
 	flags flags
+
+	stagers uint16 // how often it is kept by builds that are not complete
 }
 
 type flags uint16
@@ -44,7 +46,6 @@ const (
 	isTouched   // waits in the touched list
 	isUnneeded  // waits in the unneeded list
 	isChecked   // waits in the check list
-	isStaged    // kept by a build that is not complete
 	stop        // a cancel took its builds: stop it, if nobody needs it
 	erase       // its build was never complete: leave no trace of it, if nobody needs it
 )
@@ -87,6 +88,9 @@ type lease struct {
 	output   Time // last sign of output, or since when one could have been seen
 	heard    bool // the worker tells of its output, so that silence can be judged here
 	aged     bool // older than the share window
+	worker   *worker
+	prev     *Job // with the next older lease of the worker
+	next     *Job
 }
 
 // edge joins a dependent and its dependency; both sides keep one, with the place of the other.

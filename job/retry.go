@@ -55,6 +55,13 @@ func Backoff(delay time.Duration, factor int32, n int32, r uint64) time.Duration
 	return wait.Truncate(time.Microsecond)
 }
 
+// A job that was handed back within HandBackPause of its start waits so long, from its attempt after HandBacksAtOnce on: a
+// worker that gives back all that it gets would else be given it without end.
+const (
+	HandBackPause   = time.Second
+	HandBacksAtOnce = 3
+)
+
 // Tally counts how a job's attempts ended.
 type Tally struct {
 	// Attempts that were started.

@@ -57,10 +57,56 @@ func (m *Machine) SignOff(name string, session ID) {
 	}
 }
 
+// leases gives the jobs that the worker has a lease for, the oldest lease first.
+func (w *worker) leases(yield func(*Job) bool) {
+	for j := w.oldest; j != nil; {
+		next := j.last.lease.next
+		if !yield(j) {
+			return
+		}
+		j = next
+	}
+}
+
+// add takes in a job with a new lease.
+func (w *worker) add(j *Job) {
+	l := j.last.lease
+	l.worker = w
+	if l.prev = w.newest; l.prev != nil {
+		l.prev.last.lease.next = j
+	} else {
+		w.oldest = j
+	}
+	w.newest = j
+	w.used++
+	if j.Exclusive() {
+		w.alone++
+	}
+}
+
+// remove takes out a job that still has its lease.
+func (w *worker) remove(j *Job) {
+	l := j.last.lease
+	if l.prev != nil {
+		l.prev.last.lease.next = l.next
+	} else {
+		w.oldest = l.next
+	}
+	if l.next != nil {
+		l.next.last.lease.prev = l.prev
+	} else {
+		w.newest = l.prev
+	}
+	w.used--
+	if j.Exclusive() {
+		w.alone--
+	}
+}
+
 // crashed ends the attempts that the worker had and no longer runs, and frees those that were being stopped.
 func (m *Machine) crashed(at Moment, w *worker, running []Lease) []Change {
 	var changes []Change
-	for _, j := range w.jobs {
+	for j := range w.leases {
 		if slices.ContainsFunc(running, func(l Lease) bool { return m.holder(l) == j }) {
 			continue
 		}
@@ -131,7 +177,7 @@ func (m *Machine) RemoveWorker(at Moment, name string, force bool) ([]Change, er
 	if w == nil {
 		return nil, ErrNotFound
 	}
-	if len(w.jobs) > 0 && !force {
+	if w.used > 0 && !force {
 		return nil, ErrBusy
 	}
 	changes := m.crashed(at, w, nil)

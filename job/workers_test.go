@@ -67,7 +67,7 @@ func (l *lab) restored(now Time) *lab {
 		}
 		l.load(r, JobAdded{rec})
 		for i := range j.wishes {
-			l.load(r, BuildReferred{j.wishes[i].build.Build.ID, []Ref{{Job: j.id}}})
+			l.load(r, BuildReferred{Build: j.wishes[i].build.Build.ID, Refs: []Ref{{Job: j.id}}})
 		}
 	}
 	r.m.Loaded(now)
@@ -180,6 +180,40 @@ func TestRenewAtTheEndOfTheLeaseComesTooLate(t *testing.T) {
 		lease := l.start(j.ID, "w")
 		if err := l.m.Renew(l.now.Add(DefaultTTL-early), lease, 0); !errors.Is(err, want) {
 			t.Errorf("%s before the end: %v, want %v", early, err, want)
+		}
+	}
+}
+
+// Leases end in any order; those that are left keep theirs.
+func TestLeasesKeepTheirOrder(t *testing.T) {
+	t.Parallel()
+	l := newLab(t)
+	l.worker("w", 8)
+	var jobs []Spec
+	var leases []Lease
+	for i := range 8 {
+		jobs = append(jobs, l.spec(string(rune('a'+i))))
+	}
+	if _, err := l.submit(Build{}, jobs); err != nil {
+		t.Fatal(err)
+	}
+	for i := range jobs {
+		leases = append(leases, l.start(jobs[i].ID, "w"))
+	}
+	for _, step := range []struct {
+		ends int
+		left string
+	}{{3, "abcefgh"}, {0, "bcefgh"}, {7, "bcefg"}, {4, "bcfg"}, {1, "cfg"}, {6, "cf"}, {2, "f"}, {5, ""}} {
+		if _, err := l.finish(Report{Lease: leases[step.ends], Outcome: Succeeded}); err != nil {
+			t.Fatal(err)
+		}
+		left := ""
+		l.m.Leases("w", func(j *Job) { left += j.Name() })
+		if left != step.left || l.m.Used("w") != len(left) {
+			t.Errorf("after lease %d: %q are left, and %d slots are taken; want %q", step.ends, left, l.m.Used("w"), step.left)
+		}
+		if err := l.checked(); err != nil {
+			t.Error(err)
 		}
 	}
 }

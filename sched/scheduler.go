@@ -162,13 +162,7 @@ func (s *Scheduler) updateWorker(name string) {
 	}
 	same := !fresh && sameReach(&w.Worker, &now)
 	w.Worker = now
-	w.used = s.m.Used(name)
-	w.held = 0
-	s.m.Leases(name, func(j *job.Job) {
-		if j.Exclusive() {
-			w.held++
-		}
-	})
+	w.used, w.held = s.m.Used(name), s.m.UsedAlone(name)
 	if same {
 		return
 	}

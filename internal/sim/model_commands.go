@@ -380,7 +380,7 @@ func (m *model) beat(l job.Lease) string {
 }
 
 func (m *model) progress(l job.Lease) string {
-	if j := m.job(l.Job); j != nil && j.held() {
+	if held := m.job(l.Job); held != nil && held.held() {
 		return lost // refused, and so not even a sign of life
 	}
 	j := m.holder(l)

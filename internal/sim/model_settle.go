@@ -252,6 +252,8 @@ func (m *model) blame(j *mJob, w *mWorker, f *job.Report) (again bool, wait time
 		return count(&t.Failures, r.Failures), 0
 	case f.Outcome != job.Aborted:
 		return false, 0
+	case f.Detail == job.HandedBack && j.attempts > job.HandBacksAtOnce && m.now.Sub(j.last.Start) < job.HandBackPause:
+		return true, job.HandBackPause
 	case f.Detail == job.HandedBack:
 		return true, 0
 	case f.Detail == job.LeaseLost:
