@@ -180,7 +180,8 @@ func (q *Queue) load(ctx context.Context) error {
 	r.apply(lost)
 	for _, b := range m.Builds() {
 		if b.Staged {
-			changes, err := m.CancelBuild(r.at.Now, b.Build.ID, false)
+			// Spared: what runs is of other builds, which may have ended.
+			changes, err := m.CancelBuild(r.at.Now, b.Build.ID, true)
 			r.run(changes, err)
 		}
 	}
