@@ -4,10 +4,11 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"unicode"
 )
 
-// topFields are the fields of a file.
-var topFields = []string{"name", "defaults", "jobs"}
+// topFields are the fields of a file; $schema is for editors.
+var topFields = []string{"name", "defaults", "jobs", "$schema"}
 
 // decoder collects what the readers hand it: each top-level field and each job as soon as it is read.
 type decoder struct {
@@ -82,9 +83,15 @@ func (d *decoder) top(f field) {
 	}
 	d.tops[f.name] = f.at
 	switch f.name {
+	case "$schema":
+		if f.value.kind != text {
+			d.add(f.value.at, "$schema: expected a string, found %s", f.value.found())
+		}
 	case "name":
 		if f.value.kind != text {
 			d.add(f.value.at, "name: expected a string, found %s", f.value.found())
+		} else if strings.ContainsFunc(f.value.text, unicode.IsControl) {
+			d.add(f.value.at, "name: %s", plainText(f.value.text))
 		} else if len(f.value.text) > d.lim.Name {
 			d.add(f.value.at, "name: longer than %d bytes", d.lim.Name)
 		} else {
@@ -174,7 +181,12 @@ func (d *decoder) job(f field) bool {
 func (d *decoder) push(name string) (*Job, *draft) {
 	last := len(d.blocks) - 1
 	if last < 0 || len(d.blocks[last]) == blockSize {
-		d.blocks = append(d.blocks, make([]entry, 0, blockSize))
+		// Most files have few jobs, so the first block grows as it is filled.
+		room := blockSize
+		if last < 0 {
+			room = 16
+		}
+		d.blocks = append(d.blocks, make([]entry, 0, room))
 		last++
 	}
 	d.spans[name] = span{int32(last*blockSize + len(d.blocks[last])), 1}

@@ -94,8 +94,16 @@ func (t *target) axes(n *node) (axes []axis, include, exclude []node) {
 	return axes, include, exclude
 }
 
+// matrixLists are the fields of a matrix that are no axes.
+var matrixLists = []string{"include", "exclude"}
+
 func (t *target) axisValues(f *field) []string {
 	n := &f.value
+	if n.kind == mapping || n.kind == list && slices.ContainsFunc(n.items, func(item node) bool { return item.kind == mapping }) {
+		t.add(f.at, "matrix: axis %s: expected a list of strings, numbers or booleans, found mappings%s", quote(f.name),
+			suggest(f.name, slices.Values(matrixLists), "; only include and exclude have such"))
+		return nil
+	}
 	if n.kind != list || len(n.items) == 0 {
 		t.wrong(n, "matrix: "+f.name, "a list of at least one value")
 		return nil

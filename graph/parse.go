@@ -32,7 +32,7 @@ func Parse(r io.Reader, name string, lim Limits) (*Graph, error) {
 		err = newYAMLReader(src, d).read()
 	}
 	if err != nil && !errors.Is(err, errStop) {
-		return nil, fmt.Errorf("read %s: %w", name, err)
+		return nil, fmt.Errorf("read %s: %w", printable(name), err)
 	}
 	if err != nil || d.full() {
 		// The rest is unknown, so what is said of the jobs together could be wrong.

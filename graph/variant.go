@@ -105,10 +105,8 @@ func (v *variant) check() {
 		env += len(e.Name) + len(e.Value)
 	}
 	switch {
-	case strings.TrimSpace(j.Run.Shell) == "" && len(j.Run.Argv) == 0:
-		v.wrong("run", v.base.Run.Shell, "nothing is left of the command")
-	case len(j.Run.Argv) > 0 && j.Run.Argv[0] == "":
-		v.wrong("run", v.base.Run.Argv[0], "nothing is left of the command")
+	case strings.TrimSpace(j.Run.Shell) == "" && (len(j.Run.Argv) == 0 || j.Run.Argv[0] == ""):
+		v.wrong("run", "", "nothing is left of the command")
 	case total > v.lim.Command:
 		v.wrong("run", "", "longer than "+size(v.lim.Command))
 	case env > v.lim.Env:

@@ -93,22 +93,22 @@ func (r *yamlReader) readLine() ([]byte, error) {
 		if bytes.HasSuffix(part, []byte("\r\n")) {
 			part = append(part[:len(part)-2], '\n')
 		}
-		if !r.printable(part) {
+		if !r.allowed(part) {
 			return nil, errStop
 		}
 		return part, err
 	}
 }
 
-// printable refuses the characters that YAML does not allow in a file, and with them a lone carriage
+// allowed refuses the characters that YAML does not allow in a file, and with them a lone carriage
 // return, which would end a line for some readers and not for others.
-func (r *yamlReader) printable(line []byte) bool {
-	if bytes.IndexFunc(line, notPrintable) < 0 {
+func (r *yamlReader) allowed(line []byte) bool {
+	if bytes.IndexFunc(line, notAllowed) < 0 {
 		return true
 	}
 	col := int32(1)
 	for _, c := range string(line) {
-		if notPrintable(c) {
+		if notAllowed(c) {
 			r.d.add(place{r.line, col}, "the character %q is not allowed; write it as an escape in double quotes", c)
 			return false
 		}
@@ -117,7 +117,7 @@ func (r *yamlReader) printable(line []byte) bool {
 	return true
 }
 
-func notPrintable(c rune) bool {
+func notAllowed(c rune) bool {
 	return unicode.IsControl(c) && c != '\t' && c != '\n' && c != '\u0085' || c == '\ufffe' || c == '\uffff'
 }
 

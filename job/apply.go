@@ -183,9 +183,8 @@ func (m *Machine) applyAdded(r *Record) error {
 		m.alarm(j, r.Wake)
 	}
 	m.retouch(j)
-	if r.Own == nil {
-		m.fresh = append(m.fresh, j)
-	}
+	m.stage(m.builds[r.Staging], j, true)
+	m.orphan(j, r.Staging)
 	return nil
 }
 
@@ -525,8 +524,6 @@ func (m *Machine) applyChannel(c Channel) {
 // original length, and what was derived is derived again.
 func (m *Machine) Loaded(now Time) {
 	m.pour(math.MaxInt) // before the rest: who needs a job decides what becomes of it
-	m.fresh = nil
-	m.disown()
 	for _, k := range m.classes {
 		k.since = min(k.since, now)
 		if k.jobs == 0 {

@@ -34,7 +34,9 @@ func (m *Machine) applyBuild(c Change) error {
 	}
 	switch c := c.(type) {
 	case BuildReferred:
-		m.stage(b)
+		for _, id := range c.Keeps {
+			m.stage(b, m.jobs[id], false)
+		}
 		for i := range c.Refs {
 			m.refer(b, &c.Refs[i])
 		}

@@ -29,6 +29,8 @@ type BuildRecord struct {
 type BuildReferred struct {
 	Build ID
 	Refs  []Ref
+	// Keeps are jobs of others that a staged build has joined. It keeps them until it is complete; no store has to.
+	Keeps []ID
 }
 
 // BuildSealed: a staged build is complete and becomes visible.
@@ -66,8 +68,10 @@ type Record struct {
 	Seq  int64 // age, from 1
 	At   Time
 	// Own is the wish of a job that belongs to no build; nil: builds alone keep it.
-	Own   *Own
-	Tally Tally
+	Own *Own
+	// Staging is the build that it was made for, while that is not complete, or if that was given up; else zero.
+	Staging ID
+	Tally   Tally
 	// Wake and Delay: not before Wake, which a load clamps to Delay from now.
 	Wake  Time
 	Delay time.Duration

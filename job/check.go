@@ -111,7 +111,7 @@ func (c *check) demand(j *Job) {
 		c.want(j.in == demand{}, "job %s is Done and asked for: %+v", j.id, j.in)
 		return
 	}
-	fresh := &Job{wishes: j.wishes, dependents: j.dependents, more: j.more, class: j.class, id: j.id, flags: j.flags}
+	fresh := &Job{wishes: j.wishes, dependents: j.dependents, more: j.more, class: j.class, id: j.id, flags: j.flags, stagers: j.stagers}
 	fresh.recount()
 	have, want := j.in, fresh.in
 	c.want(have.audience.same(want.audience), "job %s is asked for by %q, recounted %q", j.id, have.audience.Key(), want.audience.Key())
@@ -152,7 +152,7 @@ func (c *check) indexes() {
 }
 
 func (c *check) builds() {
-	active, waiting := map[string]int32{}, map[string]int{}
+	active, waiting, staged := map[string]int32{}, map[string]int{}, map[string]bool{}
 	for id, b := range c.m.builds {
 		open := 0
 		for i, h := range b.jobs {
@@ -167,7 +167,9 @@ func (c *check) builds() {
 		switch key := b.Build.Gate.Key; {
 		case b.active:
 			active[key]++
-		case !b.Staged:
+		case b.Staged:
+			staged[key] = true
+		default:
 			waiting[key]++
 			g := c.m.gates[key]
 			c.want(g != nil && slices.Contains(g.waiting, b), "build %s waits at no gate", id)
@@ -177,7 +179,7 @@ func (c *check) builds() {
 		c.want(key == g.key && key != "", "gate %q is filed under %q", g.key, key)
 		c.want(g.active == active[key], "gate %q counts %d builds, %d are under way", key, g.active, active[key])
 		c.want(len(g.waiting) == waiting[key], "gate %q has %d builds waiting, %d wait", key, len(g.waiting), waiting[key])
-		c.want(g.active > 0 || len(g.waiting) > 0, "gate %q is of no use any more", key)
+		c.want(g.active > 0 || len(g.waiting) > 0 || staged[key], "gate %q is of no use any more", key)
 	}
 }
 

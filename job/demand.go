@@ -194,7 +194,7 @@ func (j *Job) recount() {
 	if own := j.own(); own != nil {
 		j.in.take(own.offers())
 	}
-	if j.flags.has(isStaged) {
+	for range j.stagers {
 		j.in.take(stagedOffer)
 	}
 	for _, e := range j.dependents {
@@ -214,8 +214,13 @@ type Audience struct {
 	key    string
 }
 
-// Groups gives the share groups in order; the caller must not change them.
-func (a *Audience) Groups() []string { return a.groups }
+// Groups gives the share groups in order, none for nil; the caller must not change them.
+func (a *Audience) Groups() []string {
+	if a == nil {
+		return nil
+	}
+	return a.groups
+}
 
 // Key tells audiences apart.
 func (a *Audience) Key() string {

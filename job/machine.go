@@ -34,7 +34,6 @@ type Machine struct {
 	ending   []*build
 	opening  []*buildGate
 	idle     []Class // without jobs, and stored as unserved
-	fresh    []*Job  // made since the last references, and wanted by nobody yet
 
 	// What the scheduler has to look at.
 	touched []*Job
@@ -66,9 +65,9 @@ type build struct {
 	active   bool
 	priority int32
 	audience *Audience
-	jobs     []held // that it wishes for and that are in memory and not Done
-	staged   []*Job // that it keeps until it is complete and says which it wants
-	open     int    // targets and awaited jobs that have not ended
+	jobs     []held   // that it wishes for and that are in memory and not Done
+	staged   []staged // that it keeps until it is complete and says which it wants
+	open     int      // targets and awaited jobs that have not ended
 	worst    Outcome
 	ending   bool
 }

@@ -31,6 +31,8 @@ type Job struct {
 	due   Time  // its alarm
 	slot  int32 // place in the timers, from 1; 0: none
 	flags flags
+
+	stagers uint16 // how often it is kept by builds that are not complete
 }
 
 type flags uint16
@@ -44,7 +46,6 @@ const (
 	isTouched   // waits in the touched list
 	isUnneeded  // waits in the unneeded list
 	isChecked   // waits in the check list
-	isStaged    // kept by a build that is not complete
 	stop        // a cancel took its builds: stop it, if nobody needs it
 	erase       // its build was never complete: leave no trace of it, if nobody needs it
 )

@@ -77,6 +77,8 @@ type submission struct {
 	failing map[int]End // places of jobs that end as they are made
 	order   []int       // places of the jobs to be created, dependencies first
 
+	keeps []ID // jobs of others, joined by a build that is not complete
+
 	changes, after []Change
 }
 
@@ -160,8 +162,11 @@ func (d *submission) meet(i int, spec *Spec, identity Identity) error {
 			return &ConflictError{identity, live.id, have, asked}
 		}
 		d.reply[i] = Submitted{live.id, Joined}
-		if d.standing() {
+		switch {
+		case d.standing():
 			d.keep(live)
+		case d.s.Staged:
+			d.keeps = append(d.keeps, live.id)
 		}
 		return nil
 	}
@@ -355,6 +360,9 @@ func (d *submission) add() error {
 			spec.Estimate = d.facts.Took[spec.Series()]
 		}
 		r := Record{Spec: spec, Seq: d.nextSeq(), At: d.now, Own: own}
+		if d.s.Staged && !d.ended {
+			r.Staging = d.s.Build.ID
+		}
 		if spec.NotBefore > d.now {
 			r.Wake, r.Delay = spec.NotBefore, spec.NotBefore.Sub(d.now)
 		}
@@ -409,7 +417,7 @@ func (d *submission) refer() error {
 		refs = append(refs, r)
 	}
 	if d.s.Build != nil && (len(refs) > 0 || len(d.s.Jobs) > 0) {
-		d.changes = append(d.changes, BuildReferred{Build: d.s.Build.ID, Refs: refs})
+		d.changes = append(d.changes, BuildReferred{Build: d.s.Build.ID, Refs: refs, Keeps: d.keeps})
 	}
 	d.changes = append(d.changes, d.after...)
 	return nil

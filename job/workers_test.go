@@ -67,7 +67,7 @@ func (l *lab) restored(now Time) *lab {
 		}
 		l.load(r, JobAdded{rec})
 		for i := range j.wishes {
-			l.load(r, BuildReferred{j.wishes[i].build.Build.ID, []Ref{{Job: j.id}}})
+			l.load(r, BuildReferred{Build: j.wishes[i].build.Build.ID, Refs: []Ref{{Job: j.id}}})
 		}
 	}
 	r.m.Loaded(now)

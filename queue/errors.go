@@ -16,6 +16,8 @@ var (
 	// ErrFeedTruncated: the feed no longer reaches back to where the reader stands; it must start again
 	// from a snapshot.
 	ErrFeedTruncated = errors.New("feed truncated")
+	// ErrFeedAhead: the reader stands where the feed has not come yet; it has read another store.
+	ErrFeedAhead = errors.New("feed not there yet")
 	// ErrClosed: the queue has stopped, or was never run.
 	ErrClosed = errors.New("queue closed")
 	// ErrRequest: the request id was used before, for another command.
@@ -49,5 +51,5 @@ func (e *HeldError) Error() string {
 		return "the store is in use by another process"
 	}
 	return fmt.Sprintf("the store is in use by process %d on %s since %s; stop that process first",
-		e.PID, e.Host, e.Since.UTC().Format(time.DateTime+" MST"))
+		e.PID, e.Host, e.Since.Local().Format(time.DateTime+" MST"))
 }

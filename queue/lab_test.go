@@ -169,7 +169,10 @@ func (l *lab) together(commands ...func()) {
 	}()
 	<-in
 	for _, c := range commands {
-		go func() { c(); done <- struct{}{} }()
+		go func() {
+			defer func() { done <- struct{}{} }()
+			c()
+		}()
 		synctest.Wait()
 	}
 	close(out)

@@ -32,6 +32,8 @@ type Config struct {
 	// GiveUp has Run return the error where else it would step down and load the state anew: for a program whose
 	// user waits, and would rather be told.
 	GiveUp bool
+	// StageSize is how many jobs one round takes; a build of more is staged, see Submit. 0: 2000.
+	StageSize int
 }
 
 // Queue is the engine. Its methods may be called from any goroutine while Run runs; they block until what they ask
@@ -54,8 +56,9 @@ type Queue struct {
 	sched   *sched.Scheduler
 	waiters map[string][]*waiter
 	stops   map[job.ID]*stopper
-	awaited map[job.ID][]chan struct{}
 	number  uint64
+	behind  bool // the last round left leases to the next
+	awaited awaited
 	mu      sync.Mutex // guards running
 	running bool
 }
@@ -64,6 +67,9 @@ type Queue struct {
 func Open(cfg Config) (*Queue, error) {
 	if cfg.Store == nil || cfg.History == nil {
 		return nil, errors.New("open queue: Store and History must be set")
+	}
+	if cfg.StageSize <= 0 {
+		cfg.StageSize = stageSize
 	}
 	if cfg.Log == nil {
 		cfg.Log = slog.New(slog.DiscardHandler)
@@ -96,6 +102,7 @@ func Open(cfg Config) (*Queue, error) {
 // Limits of a round.
 const (
 	maxCalls   = 1024 // commands in one
+	maxLeases  = 4096 // in one; the next comes at once
 	maxChanges = 4096 // that the commands of one should make, and that the machine may draw as consequences
 	// commitPatience is how long a failing commit is repeated before the owner steps down.
 	commitPatience = 10 * time.Second
@@ -165,7 +172,7 @@ func (q *Queue) load(ctx context.Context) error {
 	lost := q.adopt(m, &head)
 	m.Loaded(q.now())
 	q.machine, q.sched = m, sched.New(m)
-	q.waiters, q.stops, q.awaited = map[string][]*waiter{}, map[job.ID]*stopper{}, map[job.ID][]chan struct{}{}
+	q.waiters, q.stops, q.behind = map[string][]*waiter{}, map[job.ID]*stopper{}, false
 	q.number = head.Number
 	q.round.Store(head.Number)
 	q.Log.Info("loaded", "jobs", m.Len(), "dur", q.now().Sub(began))
@@ -178,7 +185,11 @@ func (q *Queue) load(ctx context.Context) error {
 		}
 	}
 	r.advance()
-	return q.commit(ctx, r)
+	if err := q.commit(ctx, r); err != nil {
+		return err
+	}
+	q.tell() // the last owner may have gone between a commit and telling those who watch
+	return nil
 }
 
 // adopt ends the jobs whose record is corrupt, for which Load gave a stand-in: nobody waits for them for ever.
@@ -206,12 +217,7 @@ func (q *Queue) refuseAll(err error) {
 		s.drop()
 	}
 	q.stops = nil
-	for _, list := range q.awaited {
-		for _, c := range list {
-			close(c)
-		}
-	}
-	q.awaited = nil
+	q.awaited.wakeAll()
 	for {
 		select {
 		case c := <-q.calls:
@@ -227,7 +233,10 @@ func (q *Queue) serve(ctx context.Context) error {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	for {
-		if at, ok := q.machine.Due(); ok {
+		if at, ok := q.machine.Due(); ok || q.behind {
+			if q.behind {
+				at = 0
+			}
 			timer.Reset(max(0, at.Sub(q.now())))
 		} else {
 			timer.Stop()

@@ -253,7 +253,7 @@ func (r *round) note(c job.Change) {
 		if c.Attempt != nil {
 			r.stop(c.Job, c.Attempt.Number)
 		}
-		r.after = append(r.after, func(error) { q.wake(c.Job) })
+		r.after = append(r.after, func(error) { q.awaited.wake(c.Job) })
 		q.Log.Info("ended", "job", c.Job, "outcome", c.End.Outcome, "detail", c.End.Detail)
 	case job.JobDeleted:
 		r.lose(c.Job)
@@ -270,7 +270,7 @@ func (r *round) note(c job.Change) {
 		r.found.Builds[c.Build] = &job.BuildRecord{
 			Build: job.Build{ID: c.Build}, Outcome: c.Outcome, Ended: c.At,
 		}
-		r.after = append(r.after, func(error) { q.wake(c.Build) })
+		r.after = append(r.after, func(error) { q.awaited.wake(c.Build) })
 		q.Log.Info("build ended", "build", c.Build, "outcome", c.Outcome)
 	case job.FailureCached:
 		if r.found.Cached == nil {
@@ -304,13 +304,18 @@ func (r *round) lose(id job.ID) {
 	maps.DeleteFunc(r.found.Kept, func(_ job.Identity, kept job.ID) bool { return kept == id })
 }
 
-// match hands ready jobs to waiting workers.
+// match hands ready jobs to waiting workers, but not too many in one round: others wait for it.
 func (r *round) match() {
 	q := r.q
 	q.sched.Begin()
-	for r.err == nil {
+	q.behind = false
+	for n := 0; r.err == nil; n++ {
 		j, name, ok := q.sched.Next(r.at.Now)
 		if !ok {
+			return
+		}
+		if n == maxLeases {
+			q.behind = true
 			return
 		}
 		token := q.NewToken()
@@ -346,10 +351,15 @@ func (q *Queue) commit(ctx context.Context, r *round) error {
 	}
 	q.number++
 	r.finish(nil)
-	next := make(chan struct{})
 	q.round.Store(q.number)
-	close(*q.news.Swap(&next))
+	q.tell()
 	return nil
+}
+
+// tell wakes whoever watches.
+func (q *Queue) tell() {
+	next := make(chan struct{})
+	close(*q.news.Swap(&next))
 }
 
 func (r *round) finish(err error) {

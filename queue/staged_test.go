@@ -130,3 +130,43 @@ func TestStagedBuildCancelledBeforeTheSeal(t *testing.T) {
 		}
 	})
 }
+
+// The owner dies while a large build comes in, and the next while it gives that up: nothing of it is ever seen.
+func TestStagedBuildLeavesNothingAfterTwoCrashes(t *testing.T) {
+	t.Parallel()
+	inLab(t, func(t *testing.T, l *lab) {
+		die := func(after int) func(*queue.Batch) error {
+			return func(*queue.Batch) error {
+				if after--; after < 0 {
+					return queue.ErrFenced
+				}
+				return nil
+			}
+		}
+		crash := func() {
+			if err := <-l.done; !errors.Is(err, queue.ErrFenced) {
+				t.Errorf("Run: %v", err)
+			}
+			l.open()
+		}
+		l.commit = die(5)
+		if _, err := l.Submit(t.Context(), large(l.Queue, 30_000)); err == nil {
+			t.Error("the submission succeeded")
+		}
+		crash()
+		listed, err := l.Store.Jobs(t.Context(), queue.JobFilter{})
+		if err != nil || len(listed) != 0 {
+			t.Errorf("%d jobs of a staged build are listed, %v", len(listed), err)
+		}
+		l.commit = die(1)
+		l.start()
+		crash()
+		l.commit = nil
+		l.start()
+		synctest.Wait()
+		listed, err = l.Store.Jobs(t.Context(), queue.JobFilter{})
+		if err != nil || len(listed) != 0 {
+			t.Errorf("%d jobs are left, %v", len(listed), err)
+		}
+	})
+}

@@ -16,7 +16,7 @@ type Store interface {
 	// Load calls fn with the changes that, applied to an empty Machine, give the unfinished state: channels,
 	// classes, workers, usage of the last day, then live builds, then live jobs by Seq (those that are not
 	// Done, and the Done ones that are Open or Held), then each live build's references, those to settled jobs
-	// with how they Ended. Payloads (Args, Result) are left out. A record that cannot be read goes to
+	// with how they Ended. A job has the Staging that it was made with, but no more once that build was sealed. Payloads (Args, Result) are left out. A record that cannot be read goes to
 	// Head.Corrupt and the rest goes on; a live job among them is given, in its place, as a stand-in that has
 	// its ID and Seq alone, so that its dependents still know of it. A stand-in for a job that is Done also says
 	// how it ended, and has what holds it in memory.
@@ -110,7 +110,8 @@ type Round struct {
 // History is the read-only side of a store: it also answers for what has left memory, as of the last
 // commit. Lists are keyset pages: newest first, below Before.
 type History interface {
-	// Jobs lists jobs; their Args and Results are left out, and so are records that cannot be read.
+	// Jobs lists jobs; their Args and Results are left out, and so are records that cannot be read and, unless they are
+	// asked for by IDs or Build, those made for a build that is staged.
 	Jobs(ctx context.Context, f JobFilter) ([]job.Record, error)
 	// Builds lists builds; staged ones are left out.
 	Builds(ctx context.Context, f BuildFilter) ([]job.BuildRecord, error)

@@ -30,7 +30,7 @@ type Receipt struct {
 	Jobs []job.Submitted
 }
 
-// stageSize is how many jobs one round takes of a large submission.
+// stageSize is how many jobs one round takes of a large submission, if Config does not say.
 const stageSize = 2000
 
 // MaxAlone is how many jobs one submission without a build may ask for: they are made in one round, which others wait for.
@@ -46,7 +46,7 @@ var errGivenUp = errors.New("the build was given up before it was complete")
 func (q *Queue) Submit(ctx context.Context, s Submission) (Receipt, error) {
 	given := q.name(&s)
 	switch {
-	case len(s.Jobs) > stageSize && s.Build != nil:
+	case len(s.Jobs) > q.StageSize && s.Build != nil:
 		return q.stage(ctx, &s, given)
 	case len(s.Jobs) > MaxAlone:
 		return Receipt{}, &job.InvalidError{Field: "jobs", Want: fmt.Sprintf("at most %d without a build", MaxAlone)}
@@ -161,7 +161,8 @@ func (q *Queue) stage(ctx context.Context, s *Submission, g given) (Receipt, err
 		if b, ok := r.q.machine.Build(s.Build.ID); !ok || !b.Staged {
 			return nil, ErrNotFound
 		}
-		return r.q.machine.CancelBuild(r.at.Now, s.Build.ID, false)
+		// What it made never ran; what runs, it had only joined.
+		return r.q.machine.CancelBuild(r.at.Now, s.Build.ID, true)
 	})
 	return receipt, err
 }
@@ -205,8 +206,8 @@ func (q *Queue) pieces(ctx context.Context, s *Submission, g given) (Receipt, er
 			last.Refs = append(last.Refs, r)
 		}
 	}
-	for from := 0; from < len(s.Jobs); from += stageSize {
-		piece := job.Submission{Build: s.Build, Staged: true, First: from, Jobs: s.Jobs[from:min(from+stageSize, len(s.Jobs))]}
+	for from := 0; from < len(s.Jobs); from += q.StageSize {
+		piece := job.Submission{Build: s.Build, Staged: true, First: from, Jobs: s.Jobs[from:min(from+q.StageSize, len(s.Jobs))]}
 		for i := range piece.Jobs {
 			spec := &piece.Jobs[i]
 			if err := restate(spec, from+i, stands); err != nil {

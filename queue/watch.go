@@ -2,6 +2,9 @@ package queue
 
 import (
 	"context"
+	"errors"
+	"fmt"
+	"sync"
 
 	"github.com/headrace/headrace/job"
 )
@@ -10,7 +13,8 @@ import (
 func (q *Queue) Round() uint64 { return q.round.Load() }
 
 // Watch calls f with each stored round after the given number, in order, without gap or repeat, until f gives an error
-// or ctx ends; it reports that error. ErrFeedTruncated: the place is gone; start again from a snapshot.
+// or ctx ends; it reports that error. ErrFeedTruncated: the place is gone; start again from a snapshot. ErrFeedAhead: there is no
+// such place yet, so that it is another store's.
 func (q *Queue) Watch(ctx context.Context, after uint64, f func(Round) error) error {
 	const page = 256
 	for {
@@ -28,10 +32,28 @@ func (q *Queue) Watch(ctx context.Context, after uint64, f func(Round) error) er
 		if len(rounds) == page {
 			continue
 		}
+		if after > q.round.Load() {
+			if err := q.known(ctx, after); err != nil {
+				return err
+			}
+		}
 		if err := wait(ctx, q, news); err != nil {
 			return err
 		}
 	}
+}
+
+// known reports ErrFeedAhead for a place that the owner does not know. It may have to load first.
+func (q *Queue) known(ctx context.Context, place uint64) error {
+	number, err := ask(ctx, q, func(*round) (uint64, error) { return q.number, nil })
+	var again *RetryError
+	if err == nil && place > number {
+		return fmt.Errorf("watch after %d: the store is at %d: %w", place, number, ErrFeedAhead)
+	}
+	if errors.As(err, &again) {
+		return nil // the owner stepped down; it will tell when it is back
+	}
+	return err
 }
 
 // wait blocks until the next round is stored.
@@ -88,31 +110,65 @@ func (q *Queue) AwaitJob(ctx context.Context, id job.ID) (job.Record, error) {
 // await blocks while live, which is asked in the owner's goroutine, says so.
 func (q *Queue) await(ctx context.Context, id job.ID, live func() bool) error {
 	for {
-		c := make(chan struct{})
-		waits, err := ask(ctx, q, func(*round) (bool, error) {
-			if !live() {
-				return false, nil
-			}
-			q.awaited[id] = append(q.awaited[id], c)
-			return true, nil
-		})
+		c := q.awaited.join(id)
+		waits, err := ask(ctx, q, func(*round) (bool, error) { return live(), nil })
+		if err == nil && waits {
+			err = wait(ctx, q, c)
+		}
+		q.awaited.leave(id, c)
 		if err != nil || !waits {
 			return err
-		}
-		select {
-		case <-c:
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-q.done:
-			return ErrClosed
 		}
 	}
 }
 
-// wake tells those who wait for the end of a job or build to look.
-func (q *Queue) wake(id job.ID) {
-	for _, c := range q.awaited[id] {
+// awaited holds those who wait for the end of a job or build. Its zero value holds nobody.
+type awaited struct {
+	mu   sync.Mutex
+	byID map[job.ID]map[chan struct{}]struct{}
+}
+
+// join gives what is closed when the job or build has ended, or the owner steps down.
+func (a *awaited) join(id job.ID) chan struct{} {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	c := make(chan struct{})
+	if a.byID == nil {
+		a.byID = map[job.ID]map[chan struct{}]struct{}{}
+	}
+	if a.byID[id] == nil {
+		a.byID[id] = map[chan struct{}]struct{}{}
+	}
+	a.byID[id][c] = struct{}{}
+	return c
+}
+
+// leave takes back what join gave: nothing is kept of who gave up.
+func (a *awaited) leave(id job.ID, c chan struct{}) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if delete(a.byID[id], c); len(a.byID[id]) == 0 {
+		delete(a.byID, id)
+	}
+}
+
+// wake tells those who wait for it to look.
+func (a *awaited) wake(id job.ID) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for c := range a.byID[id] {
 		close(c)
 	}
-	delete(q.awaited, id)
+	delete(a.byID, id)
+}
+
+func (a *awaited) wakeAll() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for _, all := range a.byID {
+		for c := range all {
+			close(c)
+		}
+	}
+	a.byID = nil
 }

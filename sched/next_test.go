@@ -99,6 +99,34 @@ func TestAPlaceLetsInOnlyWhomItIsFor(t *testing.T) {
 	}
 }
 
+// A place that is free and a parked job that nobody needs any more may be seen in either order.
+func TestAPlaceForOneWhoIsGone(t *testing.T) {
+	t.Parallel()
+	l := newLab(t)
+	l.worker(job.Worker{Name: "w", Slots: 10})
+	gate := job.Gate{Key: "lock", Limit: 1}
+	l.submit(job.Build{Priority: 1}, job.Spec{Gate: gate})
+	l.submit(job.Build{}, job.Spec{Gate: gate})
+	other := l.m.Builds()[1].Build.ID
+	l.s.Want("w", 10, 0)
+	_, _, lease, _ := l.next()
+	if _, _, _, more := l.next(); more || l.parked() != 1 {
+		t.Fatal("the second is not parked")
+	}
+	ended, _, err := l.m.Finish(l.at(), job.Report{Lease: lease, Outcome: job.Succeeded}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cancelled, err := l.m.CancelBuild(l.now, other, false)
+	l.do(append(ended, cancelled...), err)
+	if err := l.s.Check(); err != nil {
+		t.Error(err)
+	}
+	if _, _, _, more := l.next(); more {
+		t.Error("a job starts that nobody needs")
+	}
+}
+
 // parked counts the entries in parkings.
 func (l *lab) parked() int {
 	n := 0

@@ -206,6 +206,26 @@ func TestCommandMayCleanUpWithinGrace(t *testing.T) {
 	}
 }
 
+// The grace is the whole tree's: the end of the command itself does not cut it short for its children.
+func TestChildrenMayCleanUpAfterTheCommandHasEnded(t *testing.T) {
+	t.Parallel()
+	for _, net := range nets {
+		t.Run(net.name, func(t *testing.T) {
+			t.Parallel()
+			ctx, cancel := context.WithCancel(t.Context())
+			w := newWitness(t)
+			r, lines := run(t, ctx, Executor{Grace: time.Minute, noCgroup: net.noCgroup}, Command{
+				Shell: w.hold() + `sh -c 'trap "sleep 0.3; echo cleaned; exit" TERM; echo ready; while :; do sleep 1000 & wait; done' & ` +
+					`trap 'exit 7' TERM; wait`,
+			}, when("ready", 1, cancel))
+			w.gone(t)
+			if r.Outcome != job.Cancelled || !strings.HasSuffix(text(lines, Stdout), "cleaned\n") {
+				t.Errorf("%v, code %d, output %q", r.Outcome, r.ExitCode, text(lines, Stdout))
+			}
+		})
+	}
+}
+
 func TestCancelledBeforeStartRunsNothing(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithCancel(t.Context())

@@ -36,6 +36,13 @@ func TestMain(m *testing.M) {
 		fmt.Println(r.Outcome, r.Message)
 		os.Exit(0)
 	}
+	// With the race detector each supervisor would sleep for a second as it exits, in case of late reports: it has one
+	// thread of work by then. As most tests start one, that would be most of the time that they take.
+	if _, ok := os.LookupEnv("GORACE"); !ok {
+		if err := os.Setenv("GORACE", "atexit_sleep_ms=0"); err != nil {
+			panic(err)
+		}
+	}
 	goleak.VerifyTestMain(m, goleak.Cleanup(func(code int) {
 		var ws syscall.WaitStatus
 		if pid, err := syscall.Wait4(-1, &ws, syscall.WNOHANG, nil); !errors.Is(err, syscall.ECHILD) {

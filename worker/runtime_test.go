@@ -103,6 +103,38 @@ func TestRuntimeRunsCommandsAndKeepsTheirLogs(t *testing.T) {
 	}
 }
 
+// The engine judges limits, too, but the worker of a command that has to be killed is to tell of it, with what it knows.
+func TestWorkerTellsALimitBeforeTheEngineJudgesIt(t *testing.T) {
+	t.Parallel()
+	if longest := DefaultGrace + lostPatience; longest >= job.JudgeSlack {
+		t.Errorf("an end may take %v; the engine waits for %v only", longest, job.JudgeSlack)
+	}
+	q := engine(t)
+	shiftOf(t, q, 2, t.TempDir(), nil)
+	const deaf = "trap '' TERM; while :; do sleep 1000; done"
+	tests := []struct {
+		limits  job.Limits
+		detail  job.Detail
+		message string
+	}{
+		{job.Limits{Timeout: time.Second}, job.TotalTimeout, "still running after 1s"},
+		{job.Limits{Silence: time.Second}, job.SilentTimeout, "no output for 1s"},
+	}
+	var ids []job.ID
+	for _, tc := range tests {
+		ids = append(ids, submit(t, q, command(t, deaf), tc.limits))
+	}
+	for i, tc := range tests {
+		rec, err := q.AwaitJob(t.Context(), ids[i])
+		if err != nil {
+			t.Fatal(err)
+		}
+		if e := rec.End; e.Outcome != job.TimedOut || e.Detail != tc.detail || e.Message != tc.message {
+			t.Errorf("%v/%v %q; want timed-out/%v %q", e.Outcome, e.Detail, e.Message, tc.detail, tc.message)
+		}
+	}
+}
+
 func TestRuntimeStopsACancelledCommandAndFreesItsSlot(t *testing.T) {
 	q := engine(t)
 	up := make(chan struct{})

@@ -71,8 +71,10 @@ func startTree(spec startSpec, useCgroup bool, owner string, out *os.File) (*tre
 	}
 	defer null.Close() // As above.
 	env := []string{"GOMAXPROCS=1"}
-	if dir, ok := os.LookupEnv("GOCOVERDIR"); ok {
-		env = append(env, "GOCOVERDIR="+dir)
+	for _, key := range []string{"GOCOVERDIR", "GORACE"} { // How the runtimes of instrumented builds are told what to do.
+		if v, ok := os.LookupEnv(key); ok {
+			env = append(env, key+"="+v)
+		}
 	}
 	// Not os.Executable: this also works when the file was replaced by a newer version.
 	proc, err := os.StartProcess("/proc/self/exe", []string{"headrace", superviseArg}, &os.ProcAttr{

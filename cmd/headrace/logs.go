@@ -42,7 +42,8 @@ With --json each line is an object: time, stream (out or note), text, partial (n
 ` + exitHelp,
 		Example: `  headrace logs build.yaml test
   headrace logs build.yaml test -f --tail 10`,
-		Args: cobra.ExactArgs(2),
+		Args:              cobra.ExactArgs(2),
+		ValidArgsFunction: completeJobs(1, false),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if o.attempt < 0 || o.tail < -1 {
 				return usage("--attempt and --tail: want 0 or more")
@@ -101,7 +102,7 @@ func (o *logOptions) human(out io.Writer, l worker.Line, terminal bool) error {
 		text = "-- " + text
 	}
 	if o.stamps {
-		text = fmt.Sprintf("%s %-4s %s", l.Time.Local().Format("2006-01-02 15:04:05.000"), l.Stream, text)
+		text = fmt.Sprintf("%s %-4s %s", l.Time.Local().Format("2006-01-02 15:04:05.000 MST"), l.Stream, text)
 	}
 	_, err := fmt.Fprintln(out, text)
 	return err

@@ -23,7 +23,7 @@ func (p place) openRuns(ctx context.Context) (*sqlite.Reader, error) {
 		if _, err := os.Stat(p.file); err != nil {
 			return nil, usage("graph file %q: no such file, and no runs of it are kept in %s", p.file, p.dir)
 		}
-		return nil, usage("nothing of %s has been run yet (looked in %s); run it: headrace run %s", p.file, p.dir, shellWord(p.file))
+		return nil, usage("nothing of %s has been run yet (looked in %s); run it: %s", p.file, p.dir, p.command("run"))
 	}
 	return r, err
 }
@@ -55,7 +55,7 @@ func (p place) unknown(ctx context.Context, h queue.History, name string) error 
 	g, err := parseFile(p.file)
 	if err == nil {
 		if slices.ContainsFunc(g.Jobs, func(j graph.Job) bool { return j.Name == name }) {
-			return usage("job %q has not been run yet; run it: headrace run %s %s", name, shellWord(p.file), shellWord(name))
+			return usage("job %q has not been run yet; run it: %s", name, p.command("run", name))
 		}
 		var variants []string
 		for i := range g.Jobs {

@@ -40,22 +40,31 @@ that name: an edit that is reverted is run again. A job with a key of its own is
 again when its command changes, only when the key does. A run can be killed at any moment: the next one goes on.
 
 The first job that fails stops what waits; what runs ends by itself and is recorded. Ctrl-C once ends what runs,
-cleanly; twice, at once.
+cleanly; twice, or Ctrl-\ once, at once. A job that this machine cannot run, for its system or features, is told before anything starts;
+it is a failure like any other, so without --keep-going nothing else is started.
 
-All is kept in .headrace/NAME/ beside the file: the store, and the log of each attempt.
+A job that failed is tried again as often as its retries say, at once. One that ended with an exit code of its retry-on is
+tried 5 times in all: after a minute (--retry-delay), then after three times the last wait each time, and somewhat
+more. A wait that has begun counts also when headrace is started again with another --retry-delay. A job that ran
+into its timeout or silence is never tried again.
+
+All is kept in .headrace/NAME/ beside the file: the store, and the log of each attempt. A symbolic link to a graph file
+stands for that file: its jobs run in the folder of the file, and its store is there. A store is for one file.
 
 With --json each line is one event, a JSON object with the fields event and, of a run, time:
   run-started   build, name, file, jobs, reused, slots, store
   job-reused    job, id
   job-started   job, id, attempt, log
-  job-retried   job, id, attempt, outcome, detail, message, seconds, wait_seconds, log
-  job-ended     job, id, outcome, detail, message, attempts, seconds, optional, root, root_outcome, log, tail
+  job-retried   job, id, attempt, outcome, detail, message, seconds, wait_seconds, until, log
+  job-waiting   job, id, attempt (that ended), outcome, message, until; at the start, for a wait that an earlier run set
+  job-ended     job, id, outcome, detail, message, attempts, seconds, optional, root, root_outcome, through, log, tail
   notice        job, text
   run-stopping  why (failure, interrupt or fault), text
   run-ended     outcome (succeeded, failed, interrupted or aborted), exit_code, seconds, counts, reused, unfinished
 and with --dry-run
   plan-job      job, start_seconds, seconds; in the order of their starts
-  plan          name, jobs, reused, critical, critical_seconds, width, work_seconds, makespan_seconds, from_history
+  plan-unable   job, why: it cannot run on this machine, or needs one that cannot
+  plan          name, jobs, reused, unable, critical, critical_seconds, width, work_seconds, makespan_seconds, from_history
 
 `
 
@@ -70,7 +79,8 @@ func newRun() *cobra.Command {
   headrace run build.yaml test -j 4 --keep-going
   headrace run build.yaml --dry-run
   headrace run build.yaml --graph svg > build.svg`,
-		Args: cobra.MinimumNArgs(1),
+		Args:              cobra.MinimumNArgs(1),
+		ValidArgsFunction: completeJobs(0, true),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			o.file, o.targets = args[0], args[1:]
 			var err error
@@ -166,21 +176,12 @@ func (o *runOptions) display(out *progress.Output, stdout io.Writer) progress.Di
 	options := progress.Options{
 		Quiet: o.quiet,
 		Style: progress.Style{Colour: o.coloured(terminal)},
-		Logs:  func(name string) string { return o.command("logs", name) },
+		Logs:  func(name string) string { return placeOf(o.file, o.store).command("logs", name) },
 	}
 	if terminal && os.Getenv("TERM") != "dumb" {
 		return progress.NewLive(out, options, size)
 	}
 	return progress.NewPlain(out, options)
-}
-
-// command gives the command line that looks at a job of this run.
-func (o *runOptions) command(verb, name string) string {
-	line := "headrace " + verb + " " + shellWord(o.file) + " " + shellWord(name)
-	if o.store != "" {
-		line += " --store " + shellWord(o.store)
-	}
-	return line
 }
 
 // coloured decides on colours: asked for, or on a terminal that nobody told to do without.
@@ -192,15 +193,4 @@ func (o *runOptions) coloured(terminal bool) bool {
 		return false
 	}
 	return terminal && os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb"
-}
-
-// shellWord quotes a word for a shell where that is needed.
-func shellWord(s string) string {
-	safe := func(r rune) bool {
-		return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("_-./:,=@+%", r)
-	}
-	if s != "" && strings.IndexFunc(s, func(r rune) bool { return !safe(r) }) < 0 {
-		return s
-	}
-	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"syscall"
 	"time"
 
 	"github.com/headrace/headrace/internal/progress"
@@ -79,16 +80,22 @@ func (s *session) heed(signals chan os.Signal, over <-chan struct{}) {
 		case <-broken:
 			broken = nil
 			s.stop(&faultError{fmt.Sprintf("write the progress: %v", s.out.Err())})
-		case <-signals:
+		case sig := <-signals:
 			times++
-			switch times {
-			case 1:
-				s.display.Event(progress.RunStopping{Why: "interrupt", Text: "interrupted: running jobs are ended and handed back; once more to kill them at once"})
+			first, atOnce := times == 1, times == 2 || sig == syscall.SIGQUIT
+			if first {
+				text := "interrupted: running jobs are ended and handed back; once more to kill them at once"
+				if atOnce {
+					text = "interrupted: running jobs are killed at once and handed back"
+				}
+				s.display.Event(progress.RunStopping{Why: "interrupt", Text: text})
 				s.stop(errInterrupted)
-			case 2:
+			}
+			if atOnce {
 				close(s.now)
-				// A third has the system end this process; what runs dies with it.
+				// A further one has the system end this process; what runs dies with it.
 				signal.Stop(signals)
+				signals = nil
 			}
 		}
 	}

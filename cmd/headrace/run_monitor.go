@@ -23,7 +23,8 @@ type monitor struct {
 	index  map[job.ID]int // of the jobs of the build
 	counts map[string]int // ended jobs by outcome
 	reused int
-	left   int // jobs that are not Done
+	roots  map[int]job.ID // of the jobs that did not run because of another
+	left   int            // jobs that are not Done
 	// failed: a job that counts did not succeed.
 	failed bool
 	// onFailure is called at the first such job, onRetry when an attempt is to be followed by another; onFault
@@ -122,11 +123,16 @@ func (m *monitor) started(i int, c *job.JobStarted) {
 
 func (m *monitor) retried(i int, c *job.JobRetried) {
 	a := &c.Attempt
-	m.display.Event(progress.JobRetried{
+	e := progress.JobRetried{
 		Job: m.named(i, c.Job), Attempt: a.Number, Outcome: a.Outcome.String(), Detail: a.Detail.String(), Message: a.Message,
 		Took: progress.Seconds(a.At.Sub(a.Start)), Wait: progress.Seconds(c.Delay), Log: m.log(c.Job, a.Number),
 		HandedBack: a.Detail == job.HandedBack,
-	})
+	}
+	if c.Delay > 0 {
+		until := c.Wake.Std()
+		e.Until = &until
+	}
+	m.display.Event(e)
 	if a.Detail == job.WorkerFault {
 		m.onFault(a.Message)
 	}
@@ -142,6 +148,7 @@ func (m *monitor) ended(i int, c *job.JobEnded) {
 	}
 	if root, ok := m.index[c.End.Root]; ok && !c.End.Root.IsZero() {
 		e.Root, e.RootOutcome = m.work.Jobs[root].Name, c.End.RootOutcome.String()
+		e.Through = m.through(i, root, c.End.Root)
 	}
 	if e.Outcome == job.Unsupported {
 		e.Message = m.lacking(i)
@@ -163,6 +170,24 @@ func (m *monitor) ended(i int, c *job.JobEnded) {
 			m.onFailure(e.Name)
 		}
 	}
+}
+
+// through names the need of the i-th job that did not run because of the root, if the root is no need itself.
+func (m *monitor) through(i, root int, id job.ID) string {
+	m.roots[i] = id
+	name := ""
+	for _, n := range m.work.Jobs[i].Needs {
+		if n.Policy != job.Success {
+			continue
+		}
+		if n.Job == root {
+			return ""
+		}
+		if name == "" && m.roots[n.Job] == id {
+			name = m.work.Jobs[n.Job].Name
+		}
+	}
+	return name
 }
 
 // tailLines is how much of its log is shown when a job fails.

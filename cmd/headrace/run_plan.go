@@ -12,7 +12,6 @@ import (
 
 	"github.com/headrace/headrace/graph"
 	"github.com/headrace/headrace/internal/progress"
-	"github.com/headrace/headrace/job"
 )
 
 // draw writes a picture of the graph.
@@ -33,8 +32,12 @@ type forecast struct {
 	*work // what is to run: without the jobs that are done
 	plan  graph.Plan
 	whole int  // jobs of the whole graph
+	done  int  // of them
 	known bool // durations come from history
-	notes []note
+	// unable cannot run here; they are not in the work. stops: without --keep-going the run ends at one of them.
+	unable []struct{ name, why string }
+	stops  bool
+	notes  []note
 }
 
 // plan shows what a run would do.
@@ -44,6 +47,7 @@ func (o *runOptions) plan(ctx context.Context, w *work, stdout io.Writer) error 
 	store, err := placeOf(o.file, o.store).read(ctx)
 	switch {
 	case errors.Is(err, errNoRuns):
+		f.leaveOut(o)
 	case err != nil:
 		return err
 	default:
@@ -53,7 +57,9 @@ func (o *runOptions) plan(ctx context.Context, w *work, stdout io.Writer) error 
 			return err
 		}
 		f.notes = past.notes
-		f.work = w.without(past.kept)
+		f.work = w.without(func(i int) bool { return !past.kept[i].IsZero() })
+		f.done = len(w.Jobs) - len(f.Jobs)
+		f.leaveOut(o)
 		if took, err = durations(ctx, store, f.work); err != nil {
 			return err
 		}
@@ -77,13 +83,30 @@ func (o *runOptions) plan(ctx context.Context, w *work, stdout io.Writer) error 
 	return err
 }
 
-// without gives the work but for the jobs that are done.
-func (w *work) without(kept []job.ID) *work {
+// leaveOut takes the jobs that cannot run here out of the work.
+func (f *forecast) leaveOut(o *runOptions) {
+	list := o.findUnable(f.work, func(int) bool { return false })
+	if len(list) == 0 {
+		return
+	}
+	out := map[int]bool{}
+	for i := range list {
+		u := &list[i]
+		j := &f.work.Jobs[u.index]
+		out[u.index] = true
+		f.unable = append(f.unable, struct{ name, why string }{j.Name, u.text()})
+		f.stops = f.stops || u.lacks != "" && !j.Optional && !o.keepGoing
+	}
+	f.work = f.work.without(func(i int) bool { return out[i] })
+}
+
+// without gives the work but for the jobs that are to be left out.
+func (w *work) without(out func(i int) bool) *work {
 	rest := &work{Graph: &graph.Graph{Name: w.Name}, name: w.name, base: w.base}
 	place := make([]int, len(w.Jobs))
 	for i := range w.Jobs {
 		place[i] = -1
-		if kept[i].IsZero() {
+		if !out(i) {
 			place[i] = len(rest.Jobs)
 			rest.Jobs = append(rest.Jobs, w.Jobs[i])
 			rest.keys = append(rest.keys, w.keys[i])
@@ -103,14 +126,25 @@ func (w *work) without(kept []job.ID) *work {
 }
 
 func (f *forecast) write(out io.Writer, slots int) {
-	done := f.whole - len(f.Jobs)
 	fmt.Fprintf(out, "%s: %s, %d to run", progress.Clean(f.name), progress.Count(f.whole, "job"), len(f.Jobs))
-	if done > 0 {
-		fmt.Fprintf(out, ", %d done before", done)
+	if f.done > 0 {
+		fmt.Fprintf(out, ", %d done before", f.done)
+	}
+	if len(f.unable) > 0 {
+		fmt.Fprintf(out, ", %d cannot run here", len(f.unable))
 	}
 	fmt.Fprintln(out)
 	for _, n := range f.notes {
 		fmt.Fprintln(out, "note:", progress.Clean(n.text))
+	}
+	if len(f.unable) > 0 {
+		fmt.Fprintln(out, "\ncannot run here:")
+		for _, u := range f.unable {
+			fmt.Fprintf(out, "  %s: %s\n", progress.Clean(u.name), progress.Clean(u.why))
+		}
+		if f.stops {
+			fmt.Fprintln(out, "that is a failure, at which the run stops before anything starts; with --keep-going it runs the rest")
+		}
 	}
 	if len(f.Jobs) == 0 {
 		return
@@ -182,12 +216,23 @@ func (f *forecast) writeJSON(out io.Writer) error {
 			return err
 		}
 	}
+	for _, u := range f.unable {
+		err := enc.Encode(struct {
+			Event string `json:"event"`
+			Job   string `json:"job"`
+			Why   string `json:"why"`
+		}{"plan-unable", u.name, u.why})
+		if err != nil {
+			return err
+		}
+	}
 	path, length := f.critical(0)
 	return enc.Encode(struct {
 		Event    string           `json:"event"`
 		Name     string           `json:"name"`
 		Jobs     int              `json:"jobs"`
 		Reused   int              `json:"reused"`
+		Unable   int              `json:"unable"`
 		Critical []string         `json:"critical"`
 		Length   progress.Seconds `json:"critical_seconds"`
 		Width    int              `json:"width"`
@@ -195,7 +240,7 @@ func (f *forecast) writeJSON(out io.Writer) error {
 		Makespan progress.Seconds `json:"makespan_seconds"`
 		Known    bool             `json:"from_history"`
 	}{
-		"plan", f.name, f.whole, f.whole - len(f.Jobs), path, progress.Seconds(length), f.plan.Width,
+		"plan", f.name, f.whole, f.done, len(f.unable), path, progress.Seconds(length), f.plan.Width,
 		progress.Seconds(f.plan.Work), progress.Seconds(f.plan.Makespan), f.known,
 	})
 }

@@ -36,6 +36,8 @@ type past struct {
 	twins []job.ID
 	// stale are unfinished jobs, too, but what they waited for is run again: they have to go.
 	stale []job.ID
+	// waiting are those of the twins that are not to be tried again at once.
+	waiting map[job.ID]*job.Record
 	// notes say what is run again, and why.
 	notes []note
 }
@@ -48,7 +50,7 @@ type note struct {
 // recall finds out what need not be run again. A success serves if no job of its name has run since, its outputs are as it
 // left them, and nothing that the job waits for is run again. With fresh, no success serves.
 func recall(ctx context.Context, s lookup, w *work, fresh bool) (*past, error) {
-	p := &past{kept: make([]job.ID, len(w.Jobs)), twins: make([]job.ID, len(w.Jobs))}
+	p := &past{kept: make([]job.ID, len(w.Jobs)), twins: make([]job.ID, len(w.Jobs)), waiting: map[job.ID]*job.Record{}}
 	if !fresh {
 		if err := p.findKept(ctx, s, w); err != nil {
 			return nil, err
@@ -138,6 +140,9 @@ func (p *past) findTwins(ctx context.Context, s lookup, w *work) error {
 			}
 			for i := range recs {
 				byKey[recs[i].Spec.Key] = recs[i].Spec.ID
+				if recs[i].LastEnd != nil && recs[i].Delay > 0 {
+					p.waiting[recs[i].Spec.ID] = &recs[i]
+				}
 				f.Before = recs[i].Seq
 			}
 			if len(recs) < page {

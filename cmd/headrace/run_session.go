@@ -65,7 +65,7 @@ func (s *session) run(ctx context.Context) (code int, err error) {
 	defer close(over)
 	// From the first moment on: a signal must not find the default, which ends the process on the spot.
 	signals := make(chan os.Signal, 4)
-	signal.Notify(signals, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
+	signal.Notify(signals, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT)
 	// A pipe that nobody reads any more is then told as an error.
 	pipes := make(chan os.Signal, 1)
 	signal.Notify(pipes, syscall.SIGPIPE)
@@ -77,7 +77,11 @@ func (s *session) run(ctx context.Context) (code int, err error) {
 
 	s.bereft = s.place.bereft()
 	s.store, err = s.place.own(s.ctx)
-	if err != nil {
+	var refused *exit
+	switch {
+	case errors.As(err, &refused):
+		return refused.code, refused.err
+	case err != nil:
 		return exitMachine, err
 	}
 	defer func() {
@@ -237,18 +241,14 @@ func (s *session) cutOff() ([]job.Lease, error) {
 
 // machine describes this machine as a worker.
 func (s *session) machine() job.Worker {
-	return job.Worker{
-		Name: workerName, Channels: []string{localChannel}, Kinds: []string{worker.CommandKind}, Systems: []string{system()},
-		Features: s.features, Slots: int32(s.slots), Session: s.id,
-	}
+	w := s.here()
+	w.Session = s.id
+	return w
 }
 
 // lacking says what this machine would need to run the i-th job.
 func (s *session) lacking(i int) string {
-	j := &s.work.Jobs[i]
-	spec := job.Spec{Channel: localChannel, Kind: worker.CommandKind, System: j.System, Features: j.Features}
-	m := s.machine()
-	return "this machine lacks " + strings.Join(m.Lacks(spec.Class()), ", ")
+	return "this machine lacks " + s.lacks(s.work, i)
 }
 
 // system names what this machine runs, as in x86_64-linux.
@@ -333,7 +333,7 @@ func (s *session) refused(err error) error {
 func (s *session) observe(after uint64, receipt *queue.Receipt) {
 	s.monitor = &monitor{
 		q: s.q, work: s.work, display: s.display, logs: s.place.logs(), build: receipt.Build, after: after,
-		index: make(map[job.ID]int, len(receipt.Jobs)), counts: map[string]int{},
+		index: make(map[job.ID]int, len(receipt.Jobs)), counts: map[string]int{}, roots: map[int]job.ID{},
 		onFailure: s.onFailure, onRetry: s.onRetry, onFault: func(text string) { s.stop(&faultError{text}) },
 		lacking: s.lacking,
 	}
@@ -379,12 +379,32 @@ func (s *session) announce(past *past, receipt *queue.Receipt) error {
 	for _, n := range past.notes {
 		s.display.Event(progress.Notice{Job: s.work.Jobs[n.index].Name, Text: n.text})
 	}
+	s.announceUnable(s.findUnable(s.work, func(i int) bool { return receipt.Jobs[i].How == job.Reused }))
+	s.announceWaits(past)
 	for i, j := range receipt.Jobs {
 		if j.How == job.Reused {
 			s.monitor.reuse(i, j.ID)
 		}
 	}
 	return nil
+}
+
+// announceWaits tells which jobs an earlier run has wait before their next attempt.
+func (s *session) announceWaits(past *past) {
+	now := job.At(time.Now())
+	for i, id := range past.twins {
+		r := past.waiting[id]
+		if r == nil {
+			continue
+		}
+		// The engine clamps a wait to its original length, if the clock has stepped.
+		if until := min(r.Wake, now.Add(r.Delay)); until > now {
+			s.display.Event(progress.JobWaiting{
+				Job: s.monitor.named(i, id), Attempt: r.LastEnd.Number, Outcome: r.LastEnd.Outcome.String(),
+				Message: r.LastEnd.Message, Until: until.Std(),
+			})
+		}
+	}
 }
 
 // runtime makes the worker.

@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 	"syscall"
 
 	"github.com/headrace/headrace/queue"
@@ -17,16 +18,83 @@ import (
 
 // place is where the runs of a graph file are kept.
 type place struct {
-	file string // as the user wrote it
-	dir  string // the folder
+	file   string // as the user wrote it
+	folder string // that the user wants; "": the usual one
+	dir    string // the folder
 }
 
 // placeOf gives the place of a file's runs: .headrace/NAME/ beside it, or the folder that the user wants.
 func placeOf(file, folder string) place {
+	p := place{file: file, folder: folder, dir: folder}
 	if folder == "" {
-		folder = filepath.Join(filepath.Dir(file), ".headrace", filepath.Base(file))
+		file = target(file)
+		p.dir = filepath.Join(filepath.Dir(file), ".headrace", filepath.Base(file))
 	}
-	return place{file, folder}
+	return p
+}
+
+// target gives the file to which symbolic links lead: whatever leads to it, it is one graph, with one store and one folder
+// in which its jobs run.
+func target(file string) string {
+	if real, err := filepath.EvalSymlinks(file); err == nil {
+		return real
+	}
+	return file // There is none: whoever opens it says so.
+}
+
+func (p place) label() string { return filepath.Join(p.dir, "graph") }
+
+// claim keeps the store to one graph file: jobs are known by their names, which mean something else in another. The file is
+// noted as a path from the store's folder, so that both may be moved together.
+func (p place) claim() error {
+	if err := p.check(); err != nil {
+		return err
+	}
+	path, err := p.relative()
+	if err != nil {
+		return err
+	}
+	if _, err := os.Stat(p.label()); err == nil {
+		return nil
+	}
+	return os.WriteFile(p.label(), []byte(path+"\n"), 0o644)
+}
+
+// check refuses a store that another graph file has claimed.
+func (p place) check() error {
+	note, err := os.ReadFile(p.label())
+	if err != nil {
+		return nil // Nobody has.
+	}
+	path, err := p.relative()
+	if err != nil {
+		return err
+	}
+	owner := strings.TrimSuffix(string(note), "\n")
+	if owner == path {
+		return nil
+	}
+	if !filepath.IsAbs(owner) {
+		owner = filepath.Join(p.dir, owner)
+	}
+	return usage("the store in %s keeps the runs of %s, not of %s: give each file a folder of its own (if it is the same file, moved or renamed, remove %s)",
+		p.dir, owner, p.file, p.label())
+}
+
+// relative gives the way from the store's folder to the file.
+func (p place) relative() (string, error) {
+	file, err := filepath.Abs(target(p.file))
+	if err != nil {
+		return "", err
+	}
+	dir, err := filepath.Abs(target(p.dir))
+	if err != nil {
+		return "", err
+	}
+	if path, err := filepath.Rel(dir, file); err == nil {
+		return path, nil
+	}
+	return file, nil
 }
 
 func (p place) database() string { return filepath.Join(p.dir, "store.db") }
@@ -47,6 +115,9 @@ func (p place) own(ctx context.Context) (engineStore, error) {
 		if errors.Is(err, fs.ErrPermission) {
 			err = &sqlite.FileError{Path: p.database(), Fault: sqlite.Denied, Err: err}
 		}
+		return nil, err
+	}
+	if err := p.claim(); err != nil {
 		return nil, err
 	}
 	return sqlite.Open(ctx, p.database(), sqlite.Options{})
@@ -110,6 +181,9 @@ var errNoRuns = errors.New("no runs yet")
 
 // read opens the store for reading, also while a run writes it. errNoRuns: there is none.
 func (p place) read(ctx context.Context) (*sqlite.Reader, error) {
+	if err := p.check(); err != nil {
+		return nil, err
+	}
 	r, err := sqlite.OpenReadOnly(ctx, p.database())
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, errNoRuns

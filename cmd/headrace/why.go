@@ -6,9 +6,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
+	"slices"
 	"strings"
 	"time"
 
+	"github.com/headrace/headrace/graph"
 	"github.com/headrace/headrace/internal/progress"
 	"github.com/headrace/headrace/job"
 	"github.com/headrace/headrace/queue"
@@ -29,12 +32,14 @@ It reads the store of the runs, also while one is under way.
 
 With --json it is one JSON object: job, id, state (blocked, ready, running, done, or interrupted: it ran when headrace
 was killed), under_way (whether a run is), and, as far as they apply, outcome, detail, message, root, root_outcome,
-attempts (each with number, outcome, detail, interrupted, message, start, seconds, log), reasons (each with what, text,
+through (the needed job that stands between, if one does), attempts (each with number, outcome, detail, interrupted, message, start, seconds, log), reasons (each with what, text,
 job, until), start (a guess), text.
 
 ` + exitHelp,
 		Example: "  headrace why build.yaml test",
 		Args:    cobra.ExactArgs(2),
+
+		ValidArgsFunction: completeJobs(1, false),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			p := placeOf(args[0], folder)
 			answer, err := p.why(cmd.Context(), args[1])
@@ -68,6 +73,7 @@ type answer struct {
 	Message     string        `json:"message,omitempty"`
 	Root        string        `json:"root,omitempty"`
 	RootOutcome string        `json:"root_outcome,omitempty"`
+	Through     string        `json:"through,omitempty"` // the needed job by which Root concerns this one, if that is another
 	Attempts    []attemptView `json:"attempts,omitempty"`
 	Reasons     []reason      `json:"reasons,omitempty"`
 	Start       *time.Time    `json:"start,omitempty"`
@@ -89,6 +95,19 @@ func (p place) why(ctx context.Context, name string) (*answer, error) {
 		return nil, err
 	}
 	defer store.Close() // Only read from.
+	const patience = 100
+	for look := 1; ; look++ {
+		a, err := p.answer(ctx, store, name)
+		if !errors.Is(err, errMoved) || look == patience {
+			return a, err
+		}
+	}
+}
+
+// errMoved: between two reads the job went on; the next look finds it where it is now.
+var errMoved = errors.New("the job has just moved on")
+
+func (p place) answer(ctx context.Context, store *sqlite.Reader, name string) (*answer, error) {
 	rec, err := p.find(ctx, store, name)
 	if err != nil {
 		return nil, err
@@ -144,10 +163,17 @@ func (p place) ended(ctx context.Context, h queue.History, a *answer, rec *job.R
 		if len(roots) == 1 {
 			a.Root = roots[0].Spec.Name
 			a.Text = fmt.Sprintf("%s did not run: it needs %s, which ended as %s at %s", a.Job, a.Root, a.RootOutcome, when)
+			if a.Through, err = through(ctx, h, rec); err != nil {
+				return err
+			}
+			if a.Through != "" {
+				a.Text = fmt.Sprintf("%s did not run: it needs %s, which could not run, as %s ended as %s at %s",
+					a.Job, a.Through, a.Root, a.RootOutcome, when)
+			}
 			if end := roots[0].End; end != nil && end.Message != "" {
 				a.more = append(a.more, a.Root+": "+end.Message)
 			}
-			a.more = append(a.more, "see: "+p.command("logs", a.Root))
+			p.hintLog(a, &roots[0])
 		}
 	case e.Outcome == job.Cancelled && e.Detail == job.NotNeeded:
 		a.Text = fmt.Sprintf("%s was dropped at %s: its run stopped at a failure, or a later run did without it", a.Job, when)
@@ -159,13 +185,64 @@ func (p place) ended(ctx context.Context, h queue.History, a *answer, rec *job.R
 			a.Text += ": " + a.Message
 		}
 	}
-	if e.Outcome != job.Succeeded && len(a.Attempts) > 0 {
-		a.more = append(a.more, "see: "+p.command("logs", a.Job))
-	}
 	if e.Outcome != job.Succeeded {
+		p.hintLog(a, rec)
+	}
+	switch {
+	case p.left(a.Job):
+		a.more = append(a.more, p.file+" has no such job any more")
+	case e.Outcome != job.Succeeded:
 		a.more = append(a.more, "the next headrace run tries it again")
 	}
 	return nil
+}
+
+// hintLog tells how to see the log of a job, if it has one.
+func (p place) hintLog(a *answer, rec *job.Record) {
+	if rec.Last == nil {
+		return
+	}
+	if _, err := os.Stat(p.log(rec.Spec.ID, rec.Last.Number)); err == nil {
+		a.more = append(a.more, "see: "+p.command("logs", rec.Spec.Name))
+	}
+}
+
+// through names the needed job because of which one did not run, if that did not run either.
+func through(ctx context.Context, h queue.History, rec *job.Record) (string, error) {
+	var ids []job.ID
+	for _, n := range rec.Spec.Needs {
+		if n.Policy != job.Success {
+			continue
+		}
+		if n.Job == rec.End.Root {
+			return "", nil
+		}
+		ids = append(ids, n.Job)
+	}
+	for len(ids) > 0 {
+		part := ids[:min(len(ids), page)]
+		ids = ids[len(part):]
+		recs, err := h.Jobs(ctx, queue.JobFilter{IDs: part, Outcome: job.DependencyFailed, Limit: page})
+		if err != nil {
+			return "", err
+		}
+		for i := range recs {
+			if recs[i].End.Root == rec.End.Root {
+				return recs[i].Spec.Name, nil
+			}
+		}
+	}
+	return "", nil
+}
+
+// left reports whether the file, as it is now, has no job of that name. A large file is not read for it.
+func (p place) left(name string) bool {
+	const large = 8 << 20
+	if info, err := os.Stat(p.file); err != nil || info.Size() > large {
+		return false
+	}
+	g, err := parseFile(p.file)
+	return err == nil && !slices.ContainsFunc(g.Jobs, func(j graph.Job) bool { return j.Name == name })
 }
 
 // lacking says what this machine would need to run a job.
@@ -188,8 +265,8 @@ func (p place) runs(a *answer, rec *job.Record, h *queue.HeldError) {
 		return
 	}
 	a.State = interrupted
-	a.Text = fmt.Sprintf("%s was running, attempt %d since %s, when its run was killed; the next one makes a further attempt: headrace run %s",
-		a.Job, rec.Last.Number, stamp(since), shellWord(p.file))
+	a.Text = fmt.Sprintf("%s was running, attempt %d since %s, when its run was killed; the next one makes a further attempt: %s",
+		a.Job, rec.Last.Number, stamp(since), p.command("run"))
 }
 
 // waits explains why a job has not started, by the data that the scheduler goes by.
@@ -204,7 +281,7 @@ func (p place) waits(ctx context.Context, store *sqlite.Reader, a *answer, rec *
 	m.Loaded(now)
 	j, ok := m.Job(rec.Spec.ID)
 	if !ok {
-		return errors.New("the job has just moved on; ask again")
+		return errMoved
 	}
 	e := sched.New(m).Why(j, now)
 	a.State = strings.ToLower(e.State)
@@ -218,7 +295,7 @@ func (p place) waits(ctx context.Context, store *sqlite.Reader, a *answer, rec *
 		a.more = append(a.more, r.Text)
 	}
 	if !a.UnderWay {
-		a.Text = fmt.Sprintf("%s is %s, but no run is under way; go on with: headrace run %s", a.Job, a.State, shellWord(p.file))
+		a.Text = fmt.Sprintf("%s is %s, but no run is under way; go on with: %s", a.Job, a.State, p.command("run"))
 		return nil
 	}
 	if !e.Start.IsZero() {
@@ -278,13 +355,4 @@ func (a *answer) write(out io.Writer) error {
 // log gives the path of an attempt's log.
 func (p place) log(id job.ID, attempt int32) string {
 	return p.logs() + "/" + worker.LogPath(id, attempt)
-}
-
-// command gives a command line about a job of the file.
-func (p place) command(verb, name string) string {
-	line := "headrace " + verb + " " + shellWord(p.file) + " " + shellWord(name)
-	if p != placeOf(p.file, "") {
-		line += " --store " + shellWord(p.dir)
-	}
-	return line
 }

@@ -61,11 +61,22 @@ type JobRetried struct {
 	Detail  string  `json:"detail,omitempty"`
 	Message string  `json:"message,omitempty"`
 	Took    Seconds `json:"seconds"`
-	// Wait is the time before the next attempt.
-	Wait Seconds `json:"wait_seconds"`
-	Log  string  `json:"log"`
+	// Wait is the time before the next attempt, Until when it is over; nil: there is none.
+	Wait  Seconds    `json:"wait_seconds"`
+	Until *time.Time `json:"until,omitempty"`
+	Log   string     `json:"log"`
 	// HandedBack: the run is being stopped; the next run makes the next attempt.
 	HandedBack bool `json:"-"`
+}
+
+// JobWaiting: an earlier run had the job wait before its next attempt, and that still counts.
+type JobWaiting struct {
+	Job
+	// Attempt is the one that ended badly.
+	Attempt int32     `json:"attempt"`
+	Outcome string    `json:"outcome"`
+	Message string    `json:"message,omitempty"`
+	Until   time.Time `json:"until"`
 }
 
 // JobEnded: the job is Done.
@@ -83,6 +94,8 @@ type JobEnded struct {
 	// Root is the job whose end is the reason, where that is another one.
 	Root        string `json:"root,omitempty"`
 	RootOutcome string `json:"root_outcome,omitempty"`
+	// Through is the needed job that stands between, if one does.
+	Through string `json:"through,omitempty"`
 	// Log is the last attempt's log; empty if there was none.
 	Log string `json:"log,omitempty"`
 	// Tail holds the last lines of the log of a job that did not succeed.
@@ -118,6 +131,7 @@ func (RunStarted) name() string  { return "run-started" }
 func (JobReused) name() string   { return "job-reused" }
 func (JobStarted) name() string  { return "job-started" }
 func (JobRetried) name() string  { return "job-retried" }
+func (JobWaiting) name() string  { return "job-waiting" }
 func (JobEnded) name() string    { return "job-ended" }
 func (Notice) name() string      { return "notice" }
 func (RunStopping) name() string { return "run-stopping" }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -186,7 +187,17 @@ func (l *Live) panel(cols, rows int) []string {
 		}
 		return a.Index - b.Index
 	})
+	waiting := slices.SortedFunc(maps.Values(t.waiting), func(a, b JobWaiting) int {
+		if c := a.Until.Compare(b.Until); c != 0 {
+			return c
+		}
+		return a.Index - b.Index
+	})
+	// What runs goes first; what waits takes the rows that are left, a few in any case.
+	const few = 3
 	room := max(1, rows-4)
+	waiting = waiting[:min(len(waiting), max(min(few, room-1), room-len(running)), room)]
+	room = max(1, room-len(waiting))
 	more := 0
 	if len(running) > room {
 		more = len(running) - room + 1
@@ -203,6 +214,9 @@ func (l *Live) panel(cols, rows int) []string {
 	}
 	if more > 0 {
 		lines = append(lines, cut(fmt.Sprintf("  and %d more run", more), cols-1))
+	}
+	for i := range waiting {
+		lines = append(lines, cut("  "+pad(cut(Clean(waiting[i].Name), name-1), name)+" "+Clean(waiting[i].text()), cols-2))
 	}
 	return append(lines, l.bar(cols))
 }
@@ -235,6 +249,9 @@ func (l *Live) bar(cols int) string {
 	text := fmt.Sprintf("%d of %d", t.ended, t.run.Jobs)
 	if n := len(t.running); n > 0 {
 		text += fmt.Sprintf(", %d running", n)
+	}
+	if n := len(t.waiting); n > 0 {
+		text += fmt.Sprintf(", %d waiting to be tried again", n)
 	}
 	skipped := 0
 	for i := range t.failed {

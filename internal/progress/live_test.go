@@ -219,3 +219,33 @@ func TestOutputTellsOfTheFirstErrorAndDropsTheRest(t *testing.T) {
 		t.Errorf("error %v after %d writes, want %v after 2", out.Err(), w.calls, errFull)
 	}
 }
+
+func TestWaitForAFurtherAttemptIsShown(t *testing.T) {
+	t.Parallel()
+	var until time.Time
+	all := drawn(t, 100, 12, func(l *Live) {
+		until = time.Now().Add(time.Minute)
+		l.Event(RunStarted{Name: "n", Jobs: 40})
+		for i := range 30 {
+			l.Event(began(i))
+		}
+		for i := range 20 {
+			e := JobRetried{Job: began(i).Job, Attempt: 1, Outcome: "failed", Message: "exit code 7", Wait: Seconds(time.Minute), Until: &until}
+			l.Event(e)
+		}
+		settle()
+		l.Event(began(0))
+		l.Event(ended(1, job.Cancelled))
+		settle()
+	})
+	text := strings.Join(all, "\n")
+	want := "waits until " + until.Local().Format("15:04:05 MST") + " (attempt 2 after exit code 7)"
+	if n := strings.Count(text, want); n < 3 {
+		t.Errorf("%d lines with %q in:\n%s", n, want, text)
+	}
+	for _, want := range []string{"20 waiting to be tried again", "18 waiting to be tried again", "the next in 1m00s, at " + until.Local().Format("15:04:05 MST")} {
+		if !strings.Contains(text, want) {
+			t.Errorf("no %q in:\n%s", want, text)
+		}
+	}
+}

@@ -67,6 +67,8 @@ func (p *Plain) describe(e Event) string {
 		return text + "\n"
 	case JobRetried:
 		return p.retried(e)
+	case JobWaiting:
+		return s.warn("wait   ") + Clean(e.Name) + ": " + Clean(e.text()) + ", as an earlier run set it\n"
 	case JobEnded:
 		return p.ended(e)
 	case Notice:
@@ -98,8 +100,19 @@ func (p *Plain) retried(e JobRetried) string {
 	if e.Wait > 0 {
 		text += "; the next in " + Span(time.Duration(e.Wait))
 	}
+	if e.Until != nil && time.Duration(e.Wait) >= time.Second {
+		text += ", at " + moment(*e.Until)
+	}
 	return text + "\n"
 }
+
+// text says until when the job waits, and why.
+func (e *JobWaiting) text() string {
+	return fmt.Sprintf("waits until %s (attempt %d after %s)", moment(e.Until), e.Attempt+1, reason(e.Outcome, e.Message))
+}
+
+// moment shows a time of these hours by the user's clock.
+func moment(t time.Time) string { return t.Local().Format("15:04:05 MST") }
 
 // words by which lines say how a job ended.
 var words = map[job.Outcome]string{
@@ -140,7 +153,10 @@ func (p *Plain) ended(e JobEnded) string {
 // why says for people how a job that did not succeed ended.
 func (e *JobEnded) why() string {
 	text := reason(e.Word, e.Message)
-	if e.Root != "" {
+	switch {
+	case e.Through != "":
+		text = fmt.Sprintf("needs %s, which could not run, as %s ended as %s", e.Through, e.Root, e.RootOutcome)
+	case e.Root != "":
 		text = fmt.Sprintf("needs %s, which ended as %s", e.Root, e.RootOutcome)
 	}
 	if e.Attempts > 1 {
@@ -213,6 +229,9 @@ func (t *tally) counted(e *RunEnded) string {
 	return strings.Join(parts, ", ")
 }
 
+// reasonListed is how many columns of its reason a summary repeats.
+const reasonListed = 80
+
 // failuresListed is how many failed jobs a summary lists.
 const failuresListed = 50
 
@@ -229,7 +248,7 @@ func (p *Plain) listFailed(b *strings.Builder, title string, list []JobEnded) {
 			fmt.Fprintf(b, "  and %d more\n", len(list)-i)
 			break
 		}
-		fmt.Fprintf(b, "  %s %s\n", pad(Clean(j.Name), 28), Clean(j.why()))
+		fmt.Fprintf(b, "  %s %s\n", pad(Clean(j.Name), 28), cut(Clean(j.why()), reasonListed))
 		if j.Log != "" {
 			fmt.Fprintf(b, "  %s %s\n", pad("", 28), p.o.Style.dim("log: "+j.Log))
 		}

@@ -14,6 +14,7 @@ type tally struct {
 	run     RunStarted
 	done    []bool
 	running map[int]*attempt
+	waiting map[int]JobWaiting // before a further attempt
 	counts  map[job.Outcome]int
 	ended   int
 	reused  int
@@ -34,7 +35,7 @@ type attempt struct {
 const slowestShown = 5
 
 func newTally() *tally {
-	return &tally{running: map[int]*attempt{}, counts: map[job.Outcome]int{}}
+	return &tally{running: map[int]*attempt{}, waiting: map[int]JobWaiting{}, counts: map[job.Outcome]int{}}
 }
 
 func (t *tally) take(e Event, now time.Time) {
@@ -47,10 +48,17 @@ func (t *tally) take(e Event, now time.Time) {
 		t.finish(e.Index, job.Succeeded)
 	case JobStarted:
 		t.running[e.Index] = &attempt{JobStarted: e}
+		delete(t.waiting, e.Index)
 	case JobRetried:
 		delete(t.running, e.Index)
+		if e.Until != nil {
+			t.waiting[e.Index] = JobWaiting{Job: e.Job, Attempt: e.Attempt, Outcome: e.Outcome, Message: e.Message, Until: *e.Until}
+		}
+	case JobWaiting:
+		t.waiting[e.Index] = e
 	case JobEnded:
 		delete(t.running, e.Index)
+		delete(t.waiting, e.Index)
 		t.finish(e.Index, e.Outcome)
 		t.judge(e)
 	case RunStopping:

@@ -4,6 +4,7 @@ package sim
 // a job, an attempt and a build, and each reason that why can give for what the model knows.
 var covered = []string{
 	"submit ", "submit invalid", "submit conflict", "submit cycle", "submit not-found",
+	"submit-large ", "submit-large invalid", "submit-large conflict", "submit-large not-found", "look staged",
 	"submitted created", "submitted joined", "submitted reused", "submitted cached-failure",
 	"register ", "register invalid", "register worker-live", "sign-off ",
 	"lease ", "lease not-found", "lease worker-live", "lease retry", "lease gone",

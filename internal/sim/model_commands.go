@@ -380,8 +380,11 @@ func (m *model) beat(l job.Lease) string {
 }
 
 func (m *model) progress(l job.Lease) string {
+	if held := m.job(l.Job); held != nil && held.held() {
+		return lost // refused, and so not even a sign of life
+	}
 	j := m.holder(l)
-	if j == nil || j.held() {
+	if j == nil {
 		return lost
 	}
 	j.lease.output = m.now

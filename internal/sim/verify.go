@@ -84,12 +84,18 @@ func (w *world) compareLog() {
 			case job.JobRetried:
 				add("again %s %s %q %d", c.Job, c.Attempt.Outcome, c.Attempt.Detail, c.Wake)
 			case job.JobEnded:
+				if w.abandoned[c.Job] {
+					continue
+				}
 				e := c.End
 				add("end %s %s %q cached=%t root=%s %s", c.Job, e.Outcome, e.Detail, e.Cached, e.Root, e.RootOutcome)
 				w.seen[fmt.Sprintf("end %s %s", e.Outcome, e.Detail)]++
 			case job.JobFreed:
 				add("freed %s", c.Job)
 			case job.BuildEnded:
+				if w.m.build(c.Build) == nil {
+					continue // it was never complete
+				}
 				add("build %s %s", c.Build, c.Outcome)
 				w.seen["build "+c.Outcome.String()]++
 			default:

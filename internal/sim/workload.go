@@ -50,6 +50,7 @@ func (w *world) actions() []action {
 	}
 	return []action{
 		{max(0, 16-crowded/3), w.submit},
+		{max(0, 2-crowded/20), w.submitLarge},
 		{10, w.register},
 		{24, w.ask},
 		{3, w.stopAsking},

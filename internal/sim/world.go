@@ -48,7 +48,7 @@ func Run(seed uint64, steps int, settle func()) (res Result, err error) {
 			channels: map[string]job.Channel{}, failures: map[job.Identity]job.FailureCached{},
 			took: map[job.Series][]time.Duration{},
 		},
-		seen: map[string]int{}, faulty: true,
+		seen: map[string]int{}, faulty: true, abandoned: map[job.ID]bool{},
 	}
 	w.m.now = w.now()
 	defer func() {
@@ -100,6 +100,8 @@ type world struct {
 	feed   []byte
 	trace  []string
 	seen   map[string]int
+	// abandoned are the jobs of large submissions that were refused: nothing of them stays.
+	abandoned map[job.ID]bool
 }
 
 // leaseCall is a worker's call that waits, or has been answered.
@@ -161,6 +163,7 @@ func (w *world) open() {
 	tokens := rand.New(rand.NewPCG(w.seed, uint64(w.life)<<32))
 	q, err := queue.Open(queue.Config{
 		Store: w.store, History: w.store.Store, NewID: w.newID, Random: wholeSeconds{rand.NewPCG(w.seed, uint64(w.life))},
+		StageSize: stageSize,
 		NewToken: func() (t job.Token) {
 			binary.BigEndian.PutUint64(t[:], tokens.Uint64())
 			binary.BigEndian.PutUint64(t[8:], tokens.Uint64())

@@ -30,6 +30,8 @@ const (
 	tagDurationLearned
 	tagFailureCached
 	tagFailureCleared
+	tagBuildKept // BuildReferred with Keeps
+	tagJobStaged // JobAdded with Staging
 )
 
 // write appends the change's number and fields. The fields' functions are called straight, not through a
@@ -40,8 +42,13 @@ func (c *coder) write(change job.Change) {
 		c.b = append(c.b, tagBuildAdded)
 		c.buildAdded(&v)
 	case job.BuildReferred:
-		c.b = append(c.b, tagBuildReferred)
-		c.buildReferred(&v)
+		if len(v.Keeps) > 0 {
+			c.b = append(c.b, tagBuildKept)
+			c.buildKept(&v)
+		} else {
+			c.b = append(c.b, tagBuildReferred)
+			c.buildReferred(&v)
+		}
 	case job.BuildSealed:
 		c.b = append(c.b, tagBuildSealed)
 		c.buildSealed(&v)
@@ -58,8 +65,13 @@ func (c *coder) write(change job.Change) {
 		c.b = append(c.b, tagBuildDeleted)
 		c.buildDeleted(&v)
 	case job.JobAdded:
-		c.b = append(c.b, tagJobAdded)
-		c.jobAdded(&v)
+		if v.Staging.IsZero() {
+			c.b = append(c.b, tagJobAdded)
+			c.jobAdded(&v)
+		} else {
+			c.b = append(c.b, tagJobStaged)
+			c.jobStaged(&v)
+		}
 	case job.JobKept:
 		c.b = append(c.b, tagJobKept)
 		c.jobKept(&v)
@@ -176,6 +188,10 @@ func (c *coder) read() job.Change {
 		return value(c, (*coder).failureCached)
 	case tagFailureCleared:
 		return value(c, (*coder).failureCleared)
+	case tagBuildKept:
+		return value(c, (*coder).buildKept)
+	case tagJobStaged:
+		return value(c, (*coder).jobStaged)
 	}
 	c.fail(errChange)
 	return nil
@@ -194,6 +210,11 @@ func (c *coder) buildAdded(v *job.BuildAdded) {
 func (c *coder) buildReferred(v *job.BuildReferred) {
 	c.id(&v.Build)
 	list(c, &v.Refs, refSize, (*coder).ref)
+}
+
+func (c *coder) buildKept(v *job.BuildReferred) {
+	c.buildReferred(v)
+	list(c, &v.Keeps, 1, (*coder).id)
 }
 
 func (c *coder) buildSealed(v *job.BuildSealed) {
@@ -223,6 +244,11 @@ func (c *coder) buildDeleted(v *job.BuildDeleted) {
 
 func (c *coder) jobAdded(v *job.JobAdded) {
 	c.record(&v.Record)
+}
+
+func (c *coder) jobStaged(v *job.JobAdded) {
+	c.jobAdded(v)
+	c.id(&v.Staging)
 }
 
 func (c *coder) jobKept(v *job.JobKept) {

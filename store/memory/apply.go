@@ -79,7 +79,7 @@ func (d *Disk) add(r *job.Record) error {
 	n := &row{
 		id: r.Spec.ID, seq: r.Seq, at: r.At,
 		spec: codec.AppendSpec(nil, &r.Spec), args: copied(r.Spec.Args),
-		own: clone(r.Own), tally: r.Tally, wake: r.Wake, delay: int64(r.Delay),
+		own: clone(r.Own), staging: r.Staging, tally: r.Tally, wake: r.Wake, delay: int64(r.Delay),
 		end: clone(r.End), held: r.Held, open: r.Open,
 	}
 	if r.LastEnd != nil {

@@ -48,16 +48,17 @@ type row struct {
 	spec []byte // encoded, without Args
 	args []byte
 
-	state state
-	own   *job.Own
-	tally job.Tally
-	wake  job.Time
-	delay int64
-	run   *job.Attempt     // while it runs
-	ended []job.AttemptEnd // by number
-	end   *job.End
-	held  bool
-	open  bool
+	state   state
+	own     *job.Own
+	staging job.ID // the build that it was made for
+	tally   job.Tally
+	wake    job.Time
+	delay   int64
+	run     *job.Attempt     // while it runs
+	ended   []job.AttemptEnd // by number
+	end     *job.End
+	held    bool
+	open    bool
 
 	result []byte
 }

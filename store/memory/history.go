@@ -45,10 +45,10 @@ func (s *Store) Jobs(ctx context.Context, f queue.JobFilter) ([]job.Record, erro
 	err := s.reading(ctx, "list jobs", func(d *Disk) {
 		for _, seq := range sorted(d.jobs.rows, func(a, b int64) int { return cmp.Compare(b, a) }) {
 			r := d.jobs.rows[seq]
-			if _, ok := d.refAt.get(refKey{f.Build, r.id}); !ok && !f.Build.IsZero() || !r.passes(&f) {
+			if _, ok := d.refAt.get(refKey{f.Build, r.id}); !ok && !f.Build.IsZero() || !r.passes(&f) || d.unseen(r, &f) {
 				continue
 			}
-			rec, err := r.record()
+			rec, err := r.record(d.sealed)
 			if err != nil || !specPasses(&rec.Spec, &f) {
 				continue
 			}
@@ -61,6 +61,12 @@ func (s *Store) Jobs(ctx context.Context, f queue.JobFilter) ([]job.Record, erro
 		}
 	})
 	return found, err
+}
+
+// unseen reports whether the job was made for a build that is staged, and is not asked for by its id or by a build.
+func (d *Disk) unseen(r *row, f *queue.JobFilter) bool {
+	b, ok := d.builds.get(r.staging)
+	return ok && b.Staged && len(f.IDs) == 0 && f.Build.IsZero()
 }
 
 func (r *row) passes(f *queue.JobFilter) bool {

@@ -14,6 +14,7 @@ import (
 
 // snapshot is the unfinished state. Rows are never changed in place, so it is read without the lock.
 type snapshot struct {
+	sealed   map[job.ID]bool // of the builds that live jobs were made for
 	head     queue.Head
 	settings []job.Change // channels, classes, workers, usage
 	builds   []*build
@@ -41,7 +42,7 @@ func (s *Store) Load(ctx context.Context, fn func(job.Change) error) (queue.Head
 		if err := ctx.Err(); err != nil {
 			return queue.Head{}, fmt.Errorf("load: %w", err)
 		}
-		rec, err := r.record()
+		rec, err := r.record(func(b job.ID) bool { return snap.sealed[b] })
 		if err != nil {
 			v := queue.Corrupt{Table: "job", Key: r.id.String(), Job: r.id, Seq: r.seq, Err: err}
 			if rec = r.standIn(); rec.End != nil {
@@ -74,7 +75,7 @@ func (s *Store) snapshot(ctx context.Context) (*snapshot, error) {
 	if err := s.usable(ctx); err != nil {
 		return nil, err
 	}
-	snap := &snapshot{head: queue.Head{Number: d.number, Seq: d.seq}}
+	snap := &snapshot{sealed: map[job.ID]bool{}, head: queue.Head{Number: d.number, Seq: d.seq}}
 	if err := snap.set(d); err != nil {
 		return nil, err
 	}
@@ -90,6 +91,9 @@ func (s *Store) snapshot(ctx context.Context) (*snapshot, error) {
 	for _, r := range d.jobs.rows {
 		if r.live() {
 			snap.jobs = append(snap.jobs, r)
+			if !r.staging.IsZero() && d.sealed(r.staging) {
+				snap.sealed[r.staging] = true
+			}
 		}
 	}
 	slices.SortFunc(snap.jobs, func(a, b *row) int { return cmp.Compare(a.seq, b.seq) })
@@ -151,8 +155,14 @@ func (r *row) standIn() *job.Record {
 	return rec
 }
 
+// sealed reports whether the build is there and complete.
+func (d *Disk) sealed(id job.ID) bool {
+	b, ok := d.builds.get(id)
+	return ok && !b.Staged
+}
+
 // record gives a job without its Args. What it gives is the caller's.
-func (r *row) record() (*job.Record, error) {
+func (r *row) record(sealed func(build job.ID) bool) (*job.Record, error) {
 	spec, err := codec.DecodeSpec(r.spec)
 	if err != nil {
 		return nil, err
@@ -160,6 +170,9 @@ func (r *row) record() (*job.Record, error) {
 	rec := &job.Record{
 		Spec: spec, Seq: r.seq, At: r.at, Own: clone(r.own), Tally: r.tally, Wake: r.wake, Delay: time.Duration(r.delay),
 		Running: r.state == running, Ready: r.state == ready, End: clone(r.end), Held: r.held, Open: r.open,
+	}
+	if !r.staging.IsZero() && !sealed(r.staging) {
+		rec.Staging = r.staging
 	}
 	r.attempts(rec)
 	return rec, nil
@@ -193,7 +206,7 @@ func (s *Store) Lookup(ctx context.Context, q *queue.Query) (*queue.Found, error
 	}
 	for _, id := range q.Jobs {
 		if r := d.job(id); r != nil && !r.live() {
-			if rec, err := r.record(); err == nil {
+			if rec, err := r.record(d.sealed); err == nil {
 				f.Jobs[id] = rec
 			}
 		}

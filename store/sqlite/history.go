@@ -113,6 +113,9 @@ func (r *Reader) Jobs(ctx context.Context, f queue.JobFilter) ([]job.Record, err
 	if err := c.ids("j.id", f.IDs); err != nil {
 		return nil, r.fail("list jobs", err)
 	}
+	if len(f.IDs) == 0 && f.Build.IsZero() {
+		c.add("NOT EXISTS (SELECT 1 FROM build WHERE id = j.staging AND staged = 1)")
+	}
 	c.text("j.channel", f.Channel)
 	c.text("j.kind", f.Kind)
 	c.text("j.name", f.Name)

@@ -38,10 +38,15 @@ func (t *batch) addJob(r *job.Record) error {
 	}
 	s := r.Spec
 	s.ID, s.Channel, s.Kind, s.Name, s.Key = job.ID{}, "", "", "", ""
+	var staging []byte // null: none
+	if !r.Staging.IsZero() {
+		staging = r.Staging[:]
+	}
 	from := len(t.buf)
 	spec := t.kept(codec.AppendSpec(t.buf, &s))
 	err := t.c.query(qAddJob).int(r.Seq).blob(r.Spec.ID[:]).int(int64(r.At)).
-		string(r.Spec.Channel).string(r.Spec.Kind).string(r.Spec.Name).text(r.Spec.Key).blob(spec).bytes(r.Spec.Args).run()
+		string(r.Spec.Channel).string(r.Spec.Kind).string(r.Spec.Name).text(r.Spec.Key).blob(spec).bytes(r.Spec.Args).
+		bytes(staging).run()
 	t.buf = t.buf[:from]
 	if err != nil {
 		return err

@@ -202,6 +202,7 @@ func readRecord(q *stmt) (*job.Record, error) {
 	if outcome := job.Outcome(q.readInt()); outcome != 0 && r.End == nil {
 		r.End = &job.End{Outcome: outcome}
 	}
+	copy(r.Staging[:], q.readBytes())
 	if r.Running {
 		return r, err
 	}

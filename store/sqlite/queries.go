@@ -90,7 +90,7 @@ const (
 const recordColumns = `j.seq, j.id, j.at, j.channel, j.kind, j.name, j.key, j.spec,
 	l.state, l.wake, l.delay, l.attempt, l.held, l.open, coalesce(l.tally, e.tally), coalesce(l.own, e.own),
 	e.body, e.attempt, (SELECT body FROM attempt WHERE seq = j.seq ORDER BY number DESC LIMIT 1),
-	e.outcome`
+	e.outcome, CASE WHEN NOT EXISTS (SELECT 1 FROM build WHERE id = j.staging AND staged = 0) THEN j.staging END`
 
 // endedAttemptColumn is where recordColumns has e.attempt.
 const endedAttemptColumn = 17
@@ -118,7 +118,8 @@ var queries = [queryCount]string{
 	qDropAnswers: `DELETE FROM answer WHERE place <= ?`,
 	qDropUsage:   `DELETE FROM usage WHERE slice < ?`,
 
-	qAddJob:  `INSERT INTO job (seq, id, at, channel, kind, name, key, spec, args) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+	qAddJob: `INSERT INTO job (seq, id, at, channel, kind, name, key, spec, args, staging)
+		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
 	qAddEdge: `INSERT INTO edge (dep, dependent) VALUES (?, ?) ON CONFLICT DO NOTHING`,
 	qAddLive: `INSERT INTO live (state, wake, delay, attempt, tally, own, held, open, seq) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)`,
 	qLive:    `SELECT state, wake, delay, attempt, tally, own, held, open FROM live WHERE seq = ?`,

@@ -114,6 +114,46 @@ func testErased(t *testing.T, p *place) {
 	same(t, "refs", []job.Ref(nil), refs(t, p.Store, buildID(2)))
 }
 
+// A job made for a staged build is in no list until that is complete; once it was given up, the next owner knows.
+func testStaging(t *testing.T, p *place) {
+	b := buildRecord(1)
+	b.Staged = true
+	made := func(n int64) job.JobAdded {
+		r := record(n)
+		r.Staging = buildID(1)
+		return job.JobAdded{Record: r}
+	}
+	check := func(what string, listed int, staging job.ID) {
+		t.Helper()
+		p.reopen(t)
+		_, changes := load(t, p.Store)
+		for _, c := range changes {
+			if a, ok := c.(job.JobAdded); ok && a.Seq == 2 && a.Staging != staging {
+				t.Errorf("%s: loaded with staging %s, want %s", what, a.Staging, staging)
+			}
+		}
+		for _, f := range []queue.JobFilter{{}, {State: "Blocked"}, {Kind: "command"}} {
+			if list, err := p.Store.Jobs(t.Context(), f); err != nil || len(list) != listed {
+				t.Errorf("%s: Jobs(%+v) gives %d (%v), want %d", what, f, len(list), err, listed)
+			}
+		}
+		for _, f := range []queue.JobFilter{{IDs: []job.ID{jobID(2)}}, {Build: buildID(4)}} {
+			if list, err := p.Store.Jobs(t.Context(), f); err != nil || len(list) != 1 {
+				t.Errorf("%s: Jobs(%+v) gives %d (%v), want 1", what, f, len(list), err)
+			}
+		}
+	}
+	p.commit(t, job.BuildAdded{BuildRecord: b}, made(2), added(3), job.BuildAdded{BuildRecord: buildRecord(4)},
+		job.BuildReferred{Build: buildID(4), Refs: []job.Ref{{Job: jobID(2)}}},
+		job.BuildReferred{Build: buildID(1), Keeps: []job.ID{jobID(3)}})
+	check("staged", 1, buildID(1))
+	p.commit(t, job.BuildEnded{Build: buildID(1), At: start, Outcome: job.Cancelled, Erased: true})
+	check("given up", 2, buildID(1))
+	b.Seq = 5
+	p.commit(t, job.BuildAdded{BuildRecord: b}, made(6), job.BuildSealed{Build: buildID(1)})
+	check("sealed", 3, job.ID{})
+}
+
 func testDeletedJob(t *testing.T, p *place) {
 	p.commit(t, added(1), added(2), added(3), job.BuildAdded{BuildRecord: buildRecord(4)}, job.BuildReferred{
 		Build: buildID(4), Refs: []job.Ref{{Job: jobID(1)}, {Job: jobID(2)}, {Job: jobID(3)}},

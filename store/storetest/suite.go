@@ -42,6 +42,7 @@ func Run(t *testing.T, open func(t testing.TB) Reopener) {
 		{"NothingIsShared", testNothingShared},
 		{"Builds", testBuilds},
 		{"BuildErased", testErased},
+		{"Staging", testStaging},
 		{"DeletedJobStaysInVerdict", testDeletedJob},
 		{"Settings", testSettings},
 		{"UsageLapses", testUsageLapses},

@@ -1,0 +1,33 @@
+package main
+
+import "strings"
+
+// command gives a command line about the file, for a person to copy: headrace VERB FILE [NAME].
+func (p place) command(verb string, names ...string) string {
+	line := "headrace " + verb
+	words := append([]string{p.file}, names...)
+	if p.folder != "" {
+		line += " --store " + shellWord(p.folder)
+	}
+	for _, w := range words {
+		if strings.HasPrefix(w, "-") {
+			line += " --" // What follows is no flag.
+			break
+		}
+	}
+	for _, w := range words {
+		line += " " + shellWord(w)
+	}
+	return line
+}
+
+// shellWord quotes a word for a shell where that is needed.
+func shellWord(s string) string {
+	safe := func(r rune) bool {
+		return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("_-./:,=@+%", r)
+	}
+	if s != "" && strings.IndexFunc(s, func(r rune) bool { return !safe(r) }) < 0 {
+		return s
+	}
+	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
+}
