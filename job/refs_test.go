@@ -51,6 +51,20 @@ func TestLimitsAreTheWidestOverBuilds(t *testing.T) {
 	}
 }
 
+// A field that a reference leaves open is the build's.
+func TestReferenceStatesLimitsByField(t *testing.T) {
+	t.Parallel()
+	l := newLab(t)
+	j := l.spec("j")
+	all := Limits{Timeout: time.Hour, Silence: time.Minute}
+	if _, err := l.submit(Build{Limits: all}, []Spec{j}, Ref{Job: j.ID, Limits: Limits{Silence: time.Second}}); err != nil {
+		t.Fatal(err)
+	}
+	if got, want := l.m.LimitsOf(l.m.jobs[j.ID]), (Limits{time.Hour, time.Second}); got != want {
+		t.Errorf("got %v, want %v", got, want)
+	}
+}
+
 // An attempt keeps the limits that its worker was told, whoever comes to need the job, and whoever owns it after a restart.
 func TestLimitsOfAnAttemptStay(t *testing.T) {
 	t.Parallel()

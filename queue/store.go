@@ -26,7 +26,8 @@ type Store interface {
 	// already stored is refused with ErrNumber, and nothing is changed. So is a batch with a change that is
 	// impossible, as one to a job that is unknown or has left memory. JobStarted sets Tally.Attempts to the
 	// attempt's Number; a job that is Done has no Wake and no Delay. JobDeleted leaves those references to the
-	// job that say how it ended. No field is kept by reference; an empty list, map or blob may read back as nil.
+	// job that say how it ended. BuildReferred to a job that the build refers to already puts, in the same place, the
+	// newer over the older (job.Ref.Over). No field is kept by reference; an empty list, map or blob may read back as nil.
 	Commit(ctx context.Context, b *Batch) error
 
 	// Committed reports whether the batch of that number is stored.
