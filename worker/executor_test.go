@@ -195,11 +195,13 @@ func TestTimeLimits(t *testing.T) {
 	}
 }
 
+// Its loop has short sleeps: a shell can miss a signal that comes just before it begins to wait, and notices it only when
+// what it waits for has ended.
 func TestCommandMayCleanUpWithinGrace(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithCancel(t.Context())
 	r, lines := run(t, ctx, Executor{Grace: time.Minute}, Command{
-		Shell: `trap 'echo cleaned; exit 0' TERM; echo ready; while :; do sleep 1000 & wait; done`,
+		Shell: `trap 'echo cleaned; exit 0' TERM; echo ready; while :; do sleep 0.05; done`,
 	}, when("ready", 1, cancel))
 	if r.Outcome != job.Cancelled || r.ExitCode != 0 || !strings.Contains(text(lines, Stdout), "cleaned") {
 		t.Errorf("%v, code %d, output %q", r.Outcome, r.ExitCode, text(lines, Stdout))
@@ -215,7 +217,7 @@ func TestChildrenMayCleanUpAfterTheCommandHasEnded(t *testing.T) {
 			ctx, cancel := context.WithCancel(t.Context())
 			w := newWitness(t)
 			r, lines := run(t, ctx, Executor{Grace: time.Minute, noCgroup: net.noCgroup}, Command{
-				Shell: w.hold() + `sh -c 'trap "sleep 0.3; echo cleaned; exit" TERM; echo ready; while :; do sleep 1000 & wait; done' & ` +
+				Shell: w.hold() + `sh -c 'trap "sleep 0.3; echo cleaned; exit" TERM; echo ready; while :; do sleep 0.05; done' & ` +
 					`trap 'exit 7' TERM; wait`,
 			}, when("ready", 1, cancel))
 			w.gone(t)

@@ -3,6 +3,7 @@ package worker
 import (
 	"bytes"
 	"errors"
+	"io/fs"
 	"os"
 	"strconv"
 
@@ -46,13 +47,17 @@ func readProcess(pid int) (p process, ok bool) {
 	}, true
 }
 
-// carries reports whether the process was started with the entry in its environment. It is unsure of one whose
-// environment is empty: so it looks, for a moment, in the middle of an exec.
+// carries reports whether the process was started with the entry in its environment. It is unsure of one that lives and
+// has no environment: so it looks, for a moment, in the middle of an exec, and in the middle of its end, when
+// its files may still be open.
 func (p process) carries(entry string) (yes, unsure bool) {
 	const kthreadd = 2 // The parent of the kernel's threads, which have no environment.
-	b, err := os.ReadFile("/proc/" + strconv.Itoa(p.pid) + "/environ")
-	if err != nil || p.pid == kthreadd || p.parent == kthreadd {
+	if p.pid == kthreadd || p.parent == kthreadd {
 		return false, false
+	}
+	b, err := os.ReadFile("/proc/" + strconv.Itoa(p.pid) + "/environ")
+	if err != nil {
+		return false, !errors.Is(err, fs.ErrPermission)
 	}
 	for kv := range bytes.SplitSeq(b, []byte{0}) {
 		if string(kv) == entry {

@@ -28,15 +28,20 @@ func Reap(owner string) (killed int, err error) {
 	return killed, nil
 }
 
+// unsurePatience is how long processes are waited for that may only be in the middle of their end.
+const unsurePatience = time.Second
+
 // killMarked kills what carries the mark. It ends when two looks in a row find nothing; once anything was found, they must
 // also find the same processes on the machine: for what forks and dies between being listed and being looked at shows only
-// by its child in the next list. It stops looking after patience, and gives how many it killed and what is left.
+// by its child in the next list. It stops looking after patience, or unsurePatience if it is only unsure of others, and gives
+// how many it killed and what is left.
 func killMarked(mark string, patience time.Duration) (killed int, left []process) {
 	spared := above(os.Getpid())
 	var before []int
 	dying := map[process]bool{}
 	empty := 0
-	for until := time.Now().Add(patience); ; {
+	begin := time.Now()
+	for sure := begin; ; {
 		all := pids()
 		unsure := false
 		left, unsure = marked(all, mark, spared)
@@ -44,6 +49,7 @@ func killMarked(mark string, patience time.Duration) (killed int, left []process
 			p.signal(unix.SIGKILL)
 			p.state, p.parent = 0, 0 // They change while it dies.
 			dying[p] = true
+			sure = time.Now()
 		}
 		switch {
 		case len(left) > 0 || unsure:
@@ -53,11 +59,11 @@ func killMarked(mark string, patience time.Duration) (killed int, left []process
 		default:
 			empty++
 		}
-		if !time.Now().Before(until) {
+		if time.Since(begin) >= patience || time.Since(sure) >= unsurePatience {
 			return len(dying), left
 		}
 		before = all
-		if len(left) > 0 {
+		if len(left) > 0 || unsure {
 			time.Sleep(time.Millisecond)
 		}
 	}

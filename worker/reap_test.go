@@ -40,8 +40,8 @@ func killAllAtOnce(t *testing.T, parent *exec.Cmd) {
 func TestReapKillsWhatNobodyCouldKill(t *testing.T) {
 	t.Parallel()
 	for _, tree := range trees {
-		if tree.ready > 1 {
-			continue // It needs PDEATHSIG only.
+		if tree.name == "rabbit" {
+			continue // It is never there when looked at: on a busy machine a search by mark may take as long as it lives.
 		}
 		t.Run(tree.name, func(t *testing.T) {
 			t.Parallel()
