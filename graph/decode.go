@@ -4,10 +4,11 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"unicode"
 )
 
-// topFields are the fields of a file.
-var topFields = []string{"name", "defaults", "jobs"}
+// topFields are the fields of a file; $schema is for editors.
+var topFields = []string{"name", "defaults", "jobs", "$schema"}
 
 // decoder collects what the readers hand it: each top-level field and each job as soon as it is read.
 type decoder struct {
@@ -17,6 +18,8 @@ type decoder struct {
 	// tops tells where the top-level fields stand that were read.
 	tops     map[string]place
 	defaults draft
+	// defaultUses are the texts of the defaults that refer to a matrix.
+	defaultUses []use
 	// blocks holds the jobs as they are read, each block but the last full: a slice that grows would
 	// move every job some five times and leave as much garbage.
 	blocks [][]entry
@@ -49,8 +52,8 @@ type draft struct {
 	// needs is the job's part of decoder.needs.
 	needsFrom, needsTo int32
 	matrix             *matrix
-	// variables: a text of the defaults refers to a matrix.
-	variables bool
+	// bad: a field is wrong and its value missing, so there is no point in looking at the rest.
+	bad bool
 }
 
 // namedNeed is a need whose job is not looked up yet.
@@ -80,9 +83,15 @@ func (d *decoder) top(f field) {
 	}
 	d.tops[f.name] = f.at
 	switch f.name {
+	case "$schema":
+		if f.value.kind != text {
+			d.add(f.value.at, "$schema: expected a string, found %s", f.value.found())
+		}
 	case "name":
 		if f.value.kind != text {
 			d.add(f.value.at, "name: expected a string, found %s", f.value.found())
+		} else if strings.ContainsFunc(f.value.text, unicode.IsControl) {
+			d.add(f.value.at, "name: %s", plainText(f.value.text))
 		} else if len(f.value.text) > d.lim.Name {
 			d.add(f.value.at, "name: longer than %d bytes", d.lim.Name)
 		} else {
@@ -125,10 +134,12 @@ func (d *decoder) decodeDefaults(n *node) {
 		return
 	}
 	d.defaults.job = &Job{}
+	before := len(d.list)
 	t := target{decoder: d, job: d.defaults.job, draft: &d.defaults, defaults: true}
 	for i := range n.fields {
 		t.field(&n.fields[i])
 	}
+	d.defaults.bad = len(d.list) > before
 }
 
 // job takes a job. It is false if there must be no more.
@@ -147,6 +158,7 @@ func (d *decoder) job(f field) bool {
 	j, own := d.push(f.name)
 	j.Name, j.Base, j.Line, j.Column = f.name, f.name, int(f.at.line), int(f.at.col)
 	own.needsFrom = int32(len(d.needs))
+	before := len(d.list)
 	switch f.value.kind {
 	case mapping:
 		t := target{decoder: d, job: j, draft: own}
@@ -157,6 +169,7 @@ func (d *decoder) job(f field) bool {
 		own.set |= bit("run") // One message is enough.
 	}
 	own.needsTo = int32(len(d.needs))
+	own.bad = len(d.list) > before
 	d.count++
 	if own.matrix != nil {
 		d.count += len(own.matrix.variants) - 1
@@ -168,7 +181,12 @@ func (d *decoder) job(f field) bool {
 func (d *decoder) push(name string) (*Job, *draft) {
 	last := len(d.blocks) - 1
 	if last < 0 || len(d.blocks[last]) == blockSize {
-		d.blocks = append(d.blocks, make([]entry, 0, blockSize))
+		// Most files have few jobs, so the first block grows as it is filled.
+		room := blockSize
+		if last < 0 {
+			room = 16
+		}
+		d.blocks = append(d.blocks, make([]entry, 0, room))
 		last++
 	}
 	d.spans[name] = span{int32(last*blockSize + len(d.blocks[last])), 1}

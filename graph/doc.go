@@ -13,17 +13,17 @@
 //
 // # The file
 //
-// At the top stand name (optional), defaults (any field of a job but needs, key and matrix, for jobs that
-// do not give it; environments are joined) and jobs, a mapping from names to jobs. A name has letters,
-// digits and . : / + @ - _, and begins with a letter, a digit or _. The fields of a job, of which only run
-// is required, itself or by defaults:
+// At the top stand name (optional), $schema (optional; it is for editors), defaults (any field of a job but
+// needs, key and matrix, for jobs that do not give it; environments are joined) and jobs, a mapping from
+// names to jobs. A name has letters, digits and . : / + @ - _, and begins with a letter, a digit or _. The
+// fields of a job, of which only run is required, itself or by defaults:
 //
 //	run          a line for the shell, or a list of a program and its arguments
 //	needs        a job, a list of jobs and of {job: a, policy: finish}, or a mapping {a: finish}; the
 //	             policies are success (if none is given), finish and order
 //	env          variables; numbers and booleans are taken as they are written
 //	dir          where to run, relative to the file
-//	timeout      the most time for an attempt, as 90s or 1h30m; 0 or nothing: no limit
+//	timeout      the most time for an attempt, as 90s or 1h30m, up to 2562047h; 0 or nothing: no limit
 //	silence      the most time without output
 //	retries      how often a failed verdict is tried again, 0 to 1000
 //	retry-on     exit codes (1 to 255) that mean that the infrastructure failed
@@ -63,5 +63,5 @@
 //
 // JSON is RFC 8259, UTF-8 only, each key once in its object. YAML is what goccy/go-yaml takes of
 // YAML 1.2, one document a file, without directives; anchors, aliases and merge keys work, and tags
-// other than !!str are refused.
+// other than !!str are refused. The library guesses at text that is not YAML; strict.go refuses it.
 package graph

@@ -1,9 +1,9 @@
 package graph
 
 import (
+	"iter"
 	"slices"
 	"strings"
-	"unicode"
 )
 
 // expand applies the defaults and puts the variants of each matrix in place of its job.
@@ -65,10 +65,11 @@ func (d *decoder) applyDefaults(j *Job, own *draft) {
 		}
 	}
 	own.set |= missing
+	own.bad = own.bad || d.defaults.bad
 	if len(def.Env) > 0 && d.grow(placeOf(j), int64(len(def.Env))*32) {
 		d.joinEnv(j, def.Env)
 	}
-	if d.defaults.variables && own.matrix == nil && own.set&bit("matrix") == 0 {
+	if len(d.defaultUses) > 0 && own.matrix == nil && own.set&bit("matrix") == 0 {
 		d.noMatrix(j)
 	}
 }
@@ -99,33 +100,49 @@ func (d *decoder) joinEnv(j *Job, defaults []Var) {
 	j.Env = all
 }
 
-// noMatrix reports what a job without a matrix took of the defaults with a variable in it.
+// noMatrix reports what a job without a matrix took of the defaults with a variable in it: each text of
+// the defaults once, for the first such job.
 func (d *decoder) noMatrix(j *Job) {
-	for p := range texts(j) {
+	for field, p := range texts(j) {
 		for name := range references(*p) {
-			d.add(placeOf(j), "job %s has no matrix, but defaults use ${matrix.%s}", quote(j.Name), cut(name))
-			return
+			for _, u := range d.defaultUses {
+				if u.is(field, *p) && d.sayOnce(u.at) {
+					d.add(u.at, "%s: ${matrix.%s} is used, but job %s has no matrix", u.field, cut(name), quote(j.Name))
+				}
+			}
+			break
 		}
 	}
 }
 
-// texts gives each text of a job in which matrix variables are substituted.
-func texts(j *Job) func(yield func(*string) bool) {
-	return func(yield func(*string) bool) {
-		for _, p := range []*string{&j.Run.Shell, &j.Dir, &j.System, &j.Key} {
-			if !yield(p) {
-				return
-			}
+// is reports whether the use is that of a text in a field; the fields of env are one.
+func (u *use) is(field, text string) bool {
+	return u.text == text && (u.field == field || strings.HasPrefix(u.field, field+": "))
+}
+
+// sayOnce is true if there is no problem at a place yet.
+func (d *decoder) sayOnce(at place) bool {
+	return !slices.ContainsFunc(d.list, func(p Problem) bool { return p.Line == int(at.line) && p.Column == int(at.col) })
+}
+
+// texts gives each text of a job in which matrix variables are substituted, with its field.
+func texts(j *Job) iter.Seq2[string, *string] {
+	return func(yield func(string, *string) bool) {
+		if !yield("run", &j.Run.Shell) || !yield("dir", &j.Dir) || !yield("system", &j.System) || !yield("key", &j.Key) {
+			return
 		}
-		for _, all := range [][]string{j.Run.Argv, j.Features, j.Outputs} {
-			for i := range all {
-				if !yield(&all[i]) {
+		for _, all := range []struct {
+			field string
+			texts []string
+		}{{"run", j.Run.Argv}, {"features", j.Features}, {"outputs", j.Outputs}} {
+			for i := range all.texts {
+				if !yield(all.field, &all.texts[i]) {
 					return
 				}
 			}
 		}
 		for i := range j.Env {
-			if !yield(&j.Env[i].Value) {
+			if !yield("env", &j.Env[i].Value) {
 				return
 			}
 		}
@@ -163,125 +180,19 @@ func (d *decoder) makeVariants() {
 }
 
 func (d *decoder) nameVariant(named map[string]span, j *Job, i int32) {
+	at := d.drafts[i].matrix.at
 	other, taken := named[j.Name]
 	switch {
 	case !taken:
 		named[j.Name] = span{i, 1}
 	case d.jobs[other.first].Base == j.Base:
-		d.add(placeOf(j), "two variants of job %s would be named %s: make their values differ in letters, digits or %s_",
+		d.add(at, "two variants of job %s would be named %s: make their values differ in letters, digits or %s_",
 			quote(j.Base), quote(j.Name), nameMarks)
 	default:
-		d.add(placeOf(j), "a variant of job %s would be named %s, as the job at line %d", quote(j.Base), quote(j.Name),
+		d.add(at, "a variant of job %s would be named %s, as the job at line %d", quote(j.Base), quote(j.Name),
 			d.jobs[other.first].Line)
 	}
 	if why := badName(j.Name, d.lim.Name); why != "" {
-		d.add(placeOf(j), "variant %s of job %s: name %s", quote(j.Name), quote(j.Base), why)
-	}
-}
-
-// variant appends one variant of a job.
-func (d *decoder) variant(base *Job, own draft, vars []Var) {
-	j := *base
-	j.Name = own.matrix.variantName(base.Name, vars)
-	j.Run.Argv, j.Features = slices.Clone(base.Run.Argv), slices.Clone(base.Features)
-	j.Outputs, j.Env = slices.Clone(base.Outputs), slices.Clone(base.Env)
-	lists := len(j.Run.Argv) + len(j.Features) + len(j.Outputs) + 2*len(j.Env) + 2*int(own.needsTo-own.needsFrom)
-	if !d.grow(placeOf(base), int64(lists)*16) {
-		return
-	}
-	before := len(d.list)
-	for p := range texts(&j) {
-		*p = d.substitute(*p, vars, &j)
-	}
-	// Of a list, what a variant has nothing for is left out.
-	empty := func(s string) bool { return s == "" }
-	j.Features, j.Outputs = slices.DeleteFunc(j.Features, empty), slices.DeleteFunc(j.Outputs, empty)
-	slices.Sort(j.Features)
-	j.Features = slices.Compact(j.Features)
-	if len(d.list) == before {
-		d.checkVariant(&j)
-	}
-	needs := d.needs[own.needsFrom:own.needsTo]
-	own.needsFrom = int32(len(d.needs))
-	for _, n := range needs {
-		n.name = d.substitute(n.name, vars, &j)
-		d.needs = append(d.needs, n)
-	}
-	own.needsTo = int32(len(d.needs))
-	d.jobs, d.drafts = append(d.jobs, j), append(d.drafts, own)
-}
-
-// substitute puts the values of a variant in a text. The new text is measured before it is made.
-func (d *decoder) substitute(s string, vars []Var, j *Job) string {
-	if !strings.Contains(s, opening) {
-		return s
-	}
-	length := int64(len(s))
-	for name := range references(s) {
-		value, ok := lookup(vars, name)
-		if !ok {
-			d.add(placeOf(j), "variant %s has no matrix variable %s", quote(j.Name), quote(name))
-			return ""
-		}
-		length += int64(len(value)) - int64(len(opening)+len(name)+1)
-	}
-	if !d.grow(placeOf(j), length) {
-		return ""
-	}
-	var b strings.Builder
-	b.Grow(int(length))
-	for {
-		before, rest, found := strings.Cut(s, opening)
-		b.WriteString(before)
-		if !found {
-			return b.String()
-		}
-		name, rest, _ := strings.Cut(rest, "}")
-		value, _ := lookup(vars, name)
-		b.WriteString(value)
-		s = rest
-	}
-}
-
-// checkVariant checks again what substitution can have changed.
-func (d *decoder) checkVariant(j *Job) {
-	total := len(j.Run.Shell)
-	for _, a := range j.Run.Argv {
-		total += len(a)
-	}
-	env := 0
-	for _, v := range j.Env {
-		env += len(v.Name) + len(v.Value)
-	}
-	wrong := ""
-	switch {
-	case strings.TrimSpace(j.Run.Shell) == "" && (len(j.Run.Argv) == 0 || j.Run.Argv[0] == ""):
-		wrong = "run: nothing is left of the command"
-	case total > d.lim.Command:
-		wrong = "run: longer than " + size(d.lim.Command)
-	case env > d.lim.Env:
-		wrong = "env: more than " + size(d.lim.Env)
-	case len(j.Dir) > d.lim.Text || len(j.Key) > d.lim.Text:
-		wrong = "dir or key: longer than " + size(d.lim.Text)
-	case len(j.System) > d.lim.Name:
-		wrong = "system: longer than " + size(d.lim.Name)
-	}
-	for _, s := range []string{j.Dir, j.System, j.Key} {
-		if strings.ContainsFunc(s, unicode.IsControl) {
-			wrong = "dir, system or key: " + plainText(s)
-		}
-	}
-	for _, f := range j.Features {
-		if plainText(f) != "" || len(f) > d.lim.Name {
-			wrong = "features: expected 1 to " + size(d.lim.Name) + " on one line, found " + quote(f)
-		}
-	}
-	for _, o := range j.Outputs {
-		if why := badGlob(o); why != "" || len(o) > d.lim.Text {
-			wrong = "outputs: " + quote(o) + ": " + why
-		}
-	}
-	if wrong != "" {
-		d.add(placeOf(j), "variant %s: %s", quote(j.Name), wrong)
+		d.add(at, "variant %s of job %s: name %s", quote(j.Name), quote(j.Base), why)
 	}
 }

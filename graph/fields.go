@@ -1,6 +1,8 @@
 package graph
 
 import (
+	"math"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -203,7 +205,7 @@ func (t *target) run(n *node) {
 	for i := range n.items {
 		a := &n.items[i]
 		if !a.scalar() {
-			t.wrong(a, "run", "a string for each argument")
+			t.add(a.at, "run: expected a string for each argument, found %s%s", a.found(), quoteIt(a))
 			return
 		}
 		if total += len(a.text); total > t.lim.Command {
@@ -217,10 +219,13 @@ func (t *target) run(n *node) {
 	}
 }
 
-// quoteIt advises on a command that YAML and JSON take for something else, as `run: true`.
+// quoteIt advises on a command that YAML and JSON take for something else, as `run: true` or `- echo a: b`.
 func quoteIt(n *node) string {
 	if n.scalar() {
 		return "; write " + quote(n.text)
+	}
+	if n.kind == mapping && len(n.fields) > 0 {
+		return `; a text with ": " in it needs quotes`
 	}
 	return ""
 }
@@ -252,11 +257,18 @@ func (t *target) env(n *node) {
 	slices.SortFunc(t.job.Env, func(a, b Var) int { return strings.Compare(a.Name, b.Name) })
 }
 
+// durationForm matches what has the form of a duration. Go takes one of that form if it is less than 292 years.
+var durationForm = regexp.MustCompile(`^[+-]?(0|(([0-9]+\.?[0-9]*|\.[0-9]+)(ns|us|µs|μs|ms|s|m|h))+)$`)
+
 func (t *target) duration(n *node, name string) time.Duration {
 	if n.kind == number && n.text == "0" {
 		return 0
 	}
 	v, err := time.ParseDuration(n.text)
+	if n.kind == text && err != nil && durationForm.MatchString(n.text) {
+		t.add(n.at, "%s: expected a duration of at most %dh, found %s", name, int64(math.MaxInt64/time.Hour), quote(n.text))
+		return 0
+	}
 	if n.kind != text || err != nil {
 		advice := ""
 		if _, err := strconv.ParseFloat(n.text, 64); err == nil {

@@ -95,6 +95,9 @@ func (r *jsonReader) here() string {
 // read reads the whole file.
 func (r *jsonReader) read() error {
 	r.space()
+	if r.c != '{' {
+		return r.unexpected(`a JSON object, "{"`)
+	}
 	err := r.object(func(f field) error {
 		if f.name == "jobs" && r.c == '{' {
 			r.d.beginJobs(f.at)

@@ -91,7 +91,7 @@ func TestLimits(t *testing.T) {
 		"variant name": {
 			graph.Limits{Name: 3},
 			one(`"matrix": {"x": [1]}`), one(`"matrix": {"x": [12]}`),
-			`1:11: variant "a:12" of job "a": name longer than 3 bytes`,
+			`1:39: variant "a:12" of job "a": name longer than 3 bytes`,
 		},
 		"feature": {graph.Limits{Name: 3}, one(`"features": ["abc"]`), one(`"features": ["abcd"]`), "1:42: features: longer than 3 bytes"},
 		"dir":     {graph.Limits{Text: 3}, one(`"dir": "abc"`), one(`"dir": "abcd"`), "1:36: dir: longer than 3 bytes"},
@@ -127,7 +127,7 @@ func TestLimits(t *testing.T) {
 		"substituted command": {
 			graph.Limits{Command: 23},
 			`{"jobs": {"a": {"run": "${matrix.x}${matrix.x}", "matrix": {"x": ["12345678901"]}}}}`,
-			`{"jobs": {"a": {"run": "${matrix.x}${matrix.x}", "matrix": {"x": ["123456789012"]}}}}`, `1:11: variant "a:123456789012": run: longer than 23 bytes`,
+			`{"jobs": {"a": {"run": "${matrix.x}${matrix.x}", "matrix": {"x": ["123456789012"]}}}}`, `1:24: run: variant "a:123456789012": longer than 23 bytes`,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -144,7 +144,7 @@ func TestLimits(t *testing.T) {
 }
 
 // TestRefusedBeforeItIsInMemory reads files that would be endless, or grow beyond measure. Each is refused after a
-// few MiB of the file, with a few of memory.
+// part of the file, with little memory, both in proportion to the limit on a job, which is a fourth of the default.
 func TestRefusedBeforeItIsInMemory(t *testing.T) {
 	const forever = 1 << 40
 	repeat := func(head, s string) io.Reader {
@@ -198,7 +198,7 @@ func TestRefusedBeforeItIsInMemory(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			before := heap()
-			lim := graph.Limits{File: 16 << 20, Edges: 500_000}
+			lim := graph.Limits{File: 4 << 20, Job: 1 << 20, Edges: 500_000}
 			counted := &counter{r: c.r}
 			var most int64
 			counted.each = func() { most = max(most, inUse()-before) }
@@ -207,7 +207,7 @@ func TestRefusedBeforeItIsInMemory(t *testing.T) {
 				t.Errorf("got %.300v, want %q", err, c.want)
 			}
 			most = max(most, inUse()-before)
-			if counted.n > 8<<20 || most > 300<<20 {
+			if counted.n > 2<<20 || most > 40<<20 {
 				t.Errorf("read %d KiB, used %d KiB", counted.n>>10, most>>10)
 			}
 		})
@@ -238,8 +238,12 @@ func (c *counter) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// TestAMillionAndOneJobsAreRefused reads no further than the first job too many.
-func TestAMillionAndOneJobsAreRefused(t *testing.T) {
+// TestOneJobTooManyIsRefused reads no further than the first job too many. It does so at a tenth of the
+// default, which BenchmarkParse fills.
+func TestOneJobTooManyIsRefused(t *testing.T) {
+	if most := graph.DefaultLimits().Jobs; most != 1_000_000 {
+		t.Errorf("default limit of %d jobs", most)
+	}
 	r := &endless{n: 1 << 40, one: func(i int) string {
 		if i == 0 {
 			return "{\"jobs\": {\n\"j0\": null"
@@ -247,11 +251,11 @@ func TestAMillionAndOneJobsAreRefused(t *testing.T) {
 		return fmt.Sprintf(",\n\"j%d\": null", i)
 	}}
 	before := heap()
-	_, err := graph.Parse(r, "f", graph.Limits{})
-	if want := "f:1000002:1: too many jobs: at most 1000000"; err == nil || err.Error() != want {
+	_, err := graph.Parse(r, "f", graph.Limits{Jobs: 100_000})
+	if want := "f:100002:1: too many jobs: at most 100000"; err == nil || err.Error() != want {
 		t.Fatalf("got %.200v, want %s", err, want)
 	}
-	if used := inUse() - before; r.i > 1_010_000 || used > 1200<<20 {
+	if used := inUse() - before; r.i > 110_000 || used > 120<<20 {
 		t.Errorf("made %d jobs, used %d MiB", r.i, used>>20)
 	}
 }

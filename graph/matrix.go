@@ -11,6 +11,14 @@ import (
 type matrix struct {
 	axes     []string
 	variants [][]Var
+	at       place
+	uses     []use
+}
+
+// use is a text of a job, or of the defaults, in which matrix variables are: where it stands, in which field.
+type use struct {
+	field, text string
+	at          place
 }
 
 // axis is one axis with its values.
@@ -40,7 +48,7 @@ func (t *target) decodeMatrix(n *node) *matrix {
 	if len(t.list) > before || t.full() {
 		return nil
 	}
-	m := &matrix{}
+	m := &matrix{at: n.at}
 	for _, a := range axes {
 		m.axes = append(m.axes, a.name)
 	}
@@ -86,8 +94,16 @@ func (t *target) axes(n *node) (axes []axis, include, exclude []node) {
 	return axes, include, exclude
 }
 
+// matrixLists are the fields of a matrix that are no axes.
+var matrixLists = []string{"include", "exclude"}
+
 func (t *target) axisValues(f *field) []string {
 	n := &f.value
+	if n.kind == mapping || n.kind == list && slices.ContainsFunc(n.items, func(item node) bool { return item.kind == mapping }) {
+		t.add(f.at, "matrix: axis %s: expected a list of strings, numbers or booleans, found mappings%s", quote(f.name),
+			suggest(f.name, slices.Values(matrixLists), "; only include and exclude have such"))
+		return nil
+	}
 	if n.kind != list || len(n.items) == 0 {
 		t.wrong(n, "matrix: "+f.name, "a list of at least one value")
 		return nil
@@ -361,7 +377,6 @@ func (t *target) variables(n *node, field string) bool {
 			t.add(n.at, "%s: ${matrix.%s is not closed by }", field, cut(name))
 			return false
 		case t.defaults:
-			t.draft.variables = true
 		case t.draft.matrix == nil && t.draft.set&bit("matrix") != 0:
 			return true // The matrix is wrong, and that was said.
 		case t.draft.matrix == nil:
@@ -372,6 +387,15 @@ func (t *target) variables(n *node, field string) bool {
 				suggest(name, t.draft.matrix.known(), ""))
 			return false
 		}
+	}
+	if !strings.Contains(n.text, opening) {
+		return true
+	}
+	one := use{field, n.text, n.at}
+	if t.defaults {
+		t.defaultUses = append(t.defaultUses, one)
+	} else if t.draft.matrix != nil {
+		t.draft.matrix.uses = append(t.draft.matrix.uses, one)
 	}
 	return true
 }

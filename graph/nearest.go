@@ -1,21 +1,28 @@
 package graph
 
-import "iter"
+import (
+	"iter"
+	"strings"
+)
 
-// Nearest gives the name that a mistyped one most likely meant, or "" if none is near: the least
-// edit distance (insert, delete, replace, swap neighbours), at most about a third of the letters; of
-// equals the first.
+// Nearest gives the name that a mistyped one most likely meant, or "" if none is near: one that is the
+// same but for upper and lower case, else the least edit distance (insert, delete, replace, swap neighbours;
+// case does not count), at most about a third of the letters; of equals the first.
 func Nearest(typed string, names iter.Seq[string]) string {
 	best, found := (len(typed)+1)/3+1, ""
 	if len(typed) > 256 {
 		return ""
 	}
+	lower := strings.ToLower(typed)
 	for name := range names {
+		if strings.EqualFold(name, typed) {
+			return name
+		}
 		// The difference in length is a lower bound of the distance.
 		if len(name)-len(typed) >= best || len(typed)-len(name) >= best {
 			continue
 		}
-		if d := distance(typed, name, best); d < best && d < max(len(typed), len(name)) {
+		if d := distance(lower, strings.ToLower(name), best); d < best && d < max(len(typed), len(name)) {
 			best, found = d, name
 		}
 	}

@@ -6,10 +6,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"path/filepath"
+	"strings"
 )
 
-// Parse reads a job-graph file and gives its checked graph. The file is JSON if its first character
-// is an opening brace, else YAML; name is what messages call it. A limit that is 0 is the default.
+// Parse reads a job-graph file and gives its checked graph. A name that ends in .json, .yaml or .yml tells
+// the format; else the file is JSON if it begins as a JSON object does, with a brace and a double quote or
+// the other brace, and YAML if not. The name is also what messages call it. A limit that is 0 is the default.
 //
 // What is wrong with the file is reported as Problems; any other error comes from r. Parse reads r as
 // a stream and stops at the first limit that is passed. Of a JSON file it holds the jobs and the text
@@ -23,13 +26,13 @@ func Parse(r io.Reader, name string, lim Limits) (*Graph, error) {
 		_, _ = src.Discard(3) // They are in the buffer.
 	}
 	var err error
-	if startsWithBrace(src) {
+	if isJSON(src, name) {
 		err = newJSONReader(src, d).read()
 	} else {
 		err = newYAMLReader(src, d).read()
 	}
 	if err != nil && !errors.Is(err, errStop) {
-		return nil, fmt.Errorf("read %s: %w", name, err)
+		return nil, fmt.Errorf("read %s: %w", printable(name), err)
 	}
 	if err != nil || d.full() {
 		// The rest is unknown, so what is said of the jobs together could be wrong.
@@ -39,16 +42,30 @@ func Parse(r io.Reader, name string, lim Limits) (*Graph, error) {
 	return link(d)
 }
 
-// startsWithBrace looks for the first character as far as the buffer reaches.
-func startsWithBrace(src *bufio.Reader) bool {
+// isJSON tells the format of a file by its name, or else by its first characters.
+func isJSON(src *bufio.Reader, name string) bool {
+	switch strings.ToLower(filepath.Ext(name)) {
+	case ".json":
+		return true
+	case ".yaml", ".yml":
+		return false
+	}
+	return looksLikeJSON(src)
+}
+
+// looksLikeJSON looks for a brace and what follows it, as far as the buffer reaches. In JSON that is a
+// name in double quotes or the other brace; a file that ends before is broken in both formats.
+func looksLikeJSON(src *bufio.Reader) bool {
+	const space = " \t\r\n"
 	for n := 64; ; n *= 4 {
 		n = min(n, src.Size())
 		b, err := src.Peek(n)
-		if rest := bytes.TrimLeft(b, " \t\r\n"); len(rest) > 0 {
-			return rest[0] == '{'
+		after, brace := bytes.CutPrefix(bytes.TrimLeft(b, space), []byte("{"))
+		if after = bytes.TrimLeft(after, space); len(after) > 0 {
+			return brace && (after[0] == '"' || after[0] == '}')
 		}
 		if err != nil || n == src.Size() {
-			return false
+			return brace
 		}
 	}
 }

@@ -51,8 +51,9 @@ func elements(t *testing.T, text string) map[string]int {
 
 func TestSVGDrawsEveryJobAndNeedEscaped(t *testing.T) {
 	t.Parallel()
-	g := parse(t, `{"name": "<&\u0001\"", "jobs": {"a": {"run": "x < y && \u0007 z"}, "b": {"run": "x", "needs": ["a"]},
+	g := parse(t, `{"jobs": {"a": {"run": "x < y && \u0007 z"}, "b": {"run": "x", "needs": ["a"]},
 		"c": {"run": ["</svg>"], "needs": {"a": "finish", "b": "success", "d": "order"}}, "d": {"run": "x", "needs": {"c": "order"}}}}`)
+	g.Name = "<&\x01\""
 	var b strings.Builder
 	if err := g.SVG(&b); err != nil {
 		t.Fatal(err)

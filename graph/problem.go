@@ -4,7 +4,9 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
+	"unicode/utf8"
 )
 
 // maxProblems is how many problems one Parse reports.
@@ -18,9 +20,26 @@ type Problem struct {
 	Message      string
 }
 
-// String gives the form that editors and compilers share: file:line:col: message.
+// String gives the form that editors and compilers share: file:line:col: message. It is one line, and
+// fit for a terminal: whatever in the names is no printable character is written as an escape.
 func (p Problem) String() string {
-	return fmt.Sprintf("%s:%d:%d: %s", p.File, p.Line, p.Column, p.Message)
+	return fmt.Sprintf("%s:%d:%d: %s", printable(p.File), p.Line, p.Column, printable(p.Message))
+}
+
+// printable writes what is not printable as %q does, and leaves all else, backslashes too.
+func printable(s string) string {
+	var b strings.Builder
+	for len(s) > 0 {
+		c, size := utf8.DecodeRuneInString(s)
+		if strconv.IsPrint(c) && (c != utf8.RuneError || size > 1) {
+			b.WriteString(s[:size])
+		} else {
+			quoted := strconv.Quote(s[:size])
+			b.WriteString(quoted[1 : len(quoted)-1])
+		}
+		s = s[size:]
+	}
+	return b.String()
 }
 
 // Problems is what Parse found wrong: 1 to 20 problems, sorted by place.

@@ -20,17 +20,25 @@ import (
 
 // validator checks a value against a schema, with the keywords that ours uses; another is a failure.
 type validator struct {
-	root map[string]any
-	t    *testing.T
+	root     map[string]any
+	patterns map[string]*regexp.Regexp
+	t        *testing.T
 }
 
 func newValidator(t *testing.T) validator {
 	t.Helper()
-	v := validator{t: t}
+	v := validator{patterns: make(map[string]*regexp.Regexp), t: t}
 	if err := json.Unmarshal(graph.Schema(), &v.root); err != nil {
 		t.Fatal(err)
 	}
 	return v
+}
+
+func (v validator) pattern(text string) *regexp.Regexp {
+	if v.patterns[text] == nil {
+		v.patterns[text] = regexp.MustCompile(text)
+	}
+	return v.patterns[text]
 }
 
 func (v validator) ok(s map[string]any, x any) bool {
@@ -111,7 +119,7 @@ func (v validator) keyword(s map[string]any, keyword string, arg, x any) bool {
 		}
 		return true
 	case "pattern":
-		return !isText || regexp.MustCompile(arg.(string)).MatchString(text)
+		return !isText || v.pattern(arg.(string)).MatchString(text)
 	}
 	bound, ok := arg.(float64)
 	if !ok {
@@ -205,7 +213,9 @@ func TestSchemaAndParserAgree(t *testing.T) {
 	}
 	for _, text := range []string{
 		`{}`, `{"jobs": {}}`, `{"jobs": []}`, `{"jobs": null}`, `{"jobs": {"a": {"run": "x"}}, "x": 1}`,
-		`{"jobs": {"a": {"run": "x"}}, "name": "n", "defaults": null}`, `{"jobs": {"a": 1}}`, `{"name": 1, "jobs": {"a": {"run": "x"}}}`,
+		`{"jobs": {"a": {"run": "x"}}, "name": "n", "defaults": null}`, `{"jobs": {"a": 1}}`,
+		`{"jobs": {"a": {"run": "x"}}, "$schema": "https://example.org/x"}`, `{"jobs": {"a": {"run": "x"}}, "$schema": 1}`,
+		`{"jobs": {"a": {"run": "x"}}, "name": "a\nb"}`, `{"jobs": {"a": {"run": "x"}}, "name": "\u007f"}`, `{"name": 1, "jobs": {"a": {"run": "x"}}}`,
 	} {
 		check(text)
 	}

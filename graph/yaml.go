@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io"
 	"strings"
+	"unicode"
 	"unicode/utf8"
 )
 
@@ -92,8 +93,32 @@ func (r *yamlReader) readLine() ([]byte, error) {
 		if bytes.HasSuffix(part, []byte("\r\n")) {
 			part = append(part[:len(part)-2], '\n')
 		}
+		if !r.allowed(part) {
+			return nil, errStop
+		}
 		return part, err
 	}
+}
+
+// allowed refuses the characters that YAML does not allow in a file, and with them a lone carriage
+// return, which would end a line for some readers and not for others.
+func (r *yamlReader) allowed(line []byte) bool {
+	if bytes.IndexFunc(line, notAllowed) < 0 {
+		return true
+	}
+	col := int32(1)
+	for _, c := range string(line) {
+		if notAllowed(c) {
+			r.d.add(place{r.line, col}, "the character %q is not allowed; write it as an escape in double quotes", c)
+			return false
+		}
+		col++
+	}
+	return true
+}
+
+func notAllowed(c rune) bool {
+	return unicode.IsControl(c) && c != '\t' && c != '\n' && c != '\u0085' || c == '\ufffe' || c == '\uffff'
 }
 
 // take puts a line where it belongs.
@@ -117,18 +142,21 @@ func (r *yamlReader) take(line []byte) error {
 		r.whole = true
 		return r.begin(line)
 	}
+	if r.first == 0 && indent > 0 {
+		return r.problem("indented by %d, but the first field begins its line", indent)
+	}
 	r.begun = true
 	switch {
 	case r.whole:
 		return r.extend(line)
-	case r.indent == 0 && (indent == 0 || continues(rest) || bytes.ContainsRune([]byte("&*!?|>"), rune(rest[0]))):
+	case r.indent == 0 && (indent == 0 || continues(rest) || bytes.ContainsRune([]byte("&*!?|>{["), rune(rest[0]))):
 		return r.notBlock(line, rest, indent)
 	case r.indent == 0:
 		r.d.beginJobs(place{r.first, 1})
 		r.indent = indent
 		r.first = r.line
 		return r.extend(line)
-	case indent == 0 && !continues(rest):
+	case indent == 0 && (r.first == 0 || !continues(rest)):
 		if err := r.flush(); err != nil {
 			return err
 		}
@@ -165,8 +193,8 @@ func isJobs(rest []byte) bool {
 	for _, name := range []string{"jobs", `"jobs"`, "'jobs'"} {
 		if after, ok := strings.CutPrefix(s, name); ok {
 			after, ok = strings.CutPrefix(strings.TrimLeft(after, " "), ":")
-			after = strings.TrimLeft(after, " \t")
-			return ok && (after == "" || after[0] == '#')
+			value := strings.TrimLeft(after, " \t")
+			return ok && (value == "" || value[0] == '#' && value != after)
 		}
 	}
 	return false
@@ -199,6 +227,9 @@ func (r *yamlReader) marker(rest []byte) bool {
 		r.begun = true
 		return true
 	case s == "..." || strings.HasPrefix(s, "... "):
+		if after := strings.TrimSpace(s[3:]); after != "" && after[0] != '#' {
+			_ = r.problem("expected nothing on the line after ...")
+		}
 		r.ended = true
 		return true
 	case s[0] == '%' && !r.begun:
@@ -258,12 +289,14 @@ func (r *yamlReader) flush() error {
 	if err != nil {
 		return err
 	}
+	if c := strings.TrimLeft(text, " \n"); !r.whole && strings.ContainsAny(c[:min(1, len(c))], "{[") {
+		// Each piece is valid, but they are not together.
+		r.d.add(place{r.first, 1}, "expected a name, found %q", c[:1])
+		return errStop
+	}
 	if root.kind != mapping {
-		if root.kind != null {
-			r.d.add(root.at, "expected a field such as jobs:, found %s", root.found())
-			return errStop
-		}
-		return nil
+		r.d.add(root.at, "expected a field such as jobs:, found %s", root.found())
+		return errStop
 	}
 	for _, f := range root.fields {
 		if r.indent > 0 {

@@ -30,7 +30,11 @@ func (r *yamlReader) parse(piece string) (node, error) {
 			r.d.add(place{r.first, 1}, "not valid YAML: %v", err)
 			return node{}, errStop
 		}
-		r.d.add(r.at(at.GetToken()), "not valid YAML: %s", at.GetMessage())
+		why := at.GetMessage()
+		if why == "mapping value is not allowed in this context" {
+			why = holdsColon
+		}
+		r.d.add(r.at(at.GetToken()), "not valid YAML: %s", why)
 		return node{}, errStop
 	}
 	if len(file.Docs) == 0 || file.Docs[0].Body == nil {
@@ -74,6 +78,7 @@ func (r *yamlReader) tokens(piece string) (token.Tokens, error) {
 	var s scanner.Scanner
 	s.Init(piece)
 	var all token.Tokens
+	rules := strict{text: piece, line: 1, col: 1}
 	depth, run, colons := 0, 0, 0
 	for {
 		some, err := scan(&s)
@@ -98,6 +103,10 @@ func (r *yamlReader) tokens(piece string) (token.Tokens, error) {
 			}
 			if t.Type == token.InvalidType {
 				r.d.add(r.at(t), "not valid YAML: %s", t.Error)
+				return nil, errStop
+			}
+			if why, at := rules.check(t); why != "" {
+				r.d.add(r.at(at), "not valid YAML: %s", why)
 				return nil, errStop
 			}
 		}
@@ -146,21 +155,11 @@ func (r *yamlReader) node(n *node, from ast.Node, depth int) error {
 	case *ast.LiteralNode:
 		n.kind, n.text = text, from.Value.Value
 	case *ast.MappingNode:
-		return r.mapping(n, from.Values, depth)
+		return r.mapping(n, from.Values, from.IsFlowStyle, depth)
 	case *ast.MappingValueNode:
-		return r.mapping(n, []*ast.MappingValueNode{from}, depth)
+		return r.mapping(n, []*ast.MappingValueNode{from}, from.IsFlowStyle, depth)
 	case *ast.SequenceNode:
-		n.kind = list
-		for _, v := range from.Values {
-			var item node
-			if err := r.node(&item, v, depth+1); err != nil {
-				return err
-			}
-			if err := r.grow(n, &item); err != nil {
-				return err
-			}
-			n.items = append(n.items, item)
-		}
+		return r.list(n, from, depth)
 	case *ast.AnchorNode:
 		if err := r.node(n, from.Value, depth); err != nil {
 			return err
@@ -185,6 +184,24 @@ func (r *yamlReader) node(n *node, from ast.Node, depth int) error {
 	default:
 		r.d.add(n.at, "YAML of this form is not supported here")
 		return errStop
+	}
+	return nil
+}
+
+func (r *yamlReader) list(n *node, from *ast.SequenceNode, depth int) error {
+	n.kind = list
+	for _, v := range from.Values {
+		if !from.IsFlowStyle && !r.indented(from.Start, v) {
+			return errStop
+		}
+		var item node
+		if err := r.node(&item, v, depth+1); err != nil {
+			return err
+		}
+		if err := r.grow(n, &item); err != nil {
+			return err
+		}
+		n.items = append(n.items, item)
 	}
 	return nil
 }
@@ -215,7 +232,7 @@ func (r *yamlReader) alias(n *node, from *ast.AliasNode) error {
 	return nil
 }
 
-func (r *yamlReader) mapping(n *node, values []*ast.MappingValueNode, depth int) error {
+func (r *yamlReader) mapping(n *node, values []*ast.MappingValueNode, flow bool, depth int) error {
 	n.kind = mapping
 	if len(values) > 0 {
 		n.at = r.at(values[0].Key.GetToken())
@@ -223,6 +240,9 @@ func (r *yamlReader) mapping(n *node, values []*ast.MappingValueNode, depth int)
 	var seen names
 	var merged []node
 	for _, v := range values {
+		if !flow && !r.indented(v.Key.GetToken(), v.Value) {
+			return errStop
+		}
 		var f field
 		if err := r.node(&f.value, v.Value, depth+1); err != nil {
 			return err

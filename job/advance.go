@@ -60,6 +60,8 @@ func (a *advance) step() bool {
 		a.ending()
 	case len(m.opening) > 0:
 		a.opening()
+	case len(m.idle) > 0:
+		a.idle()
 	default:
 		return false
 	}
@@ -107,9 +109,9 @@ func (a *advance) overdue(j *Job) {
 		if l.deadline <= now {
 			a.emit(JobFreed{Job: j.id, Seq: j.seq, At: now})
 		}
-	case l.timeout > 0 && j.last.Start.Add(l.timeout+JudgeSlack) <= now:
+	case past(j.last.Start, j.last.Limits.Timeout, now):
 		a.emit(m.overrun(j, now, TotalTimeout)...)
-	case l.silence > 0 && l.output.Add(l.silence+JudgeSlack) <= now:
+	case l.heard && past(l.output, j.last.Limits.Silence, now):
 		a.emit(m.overrun(j, now, SilentTimeout)...)
 	case l.deadline <= now && !m.Channel(j.class.Channel).CallerJudges:
 		a.emit(m.conclude(j, a.at, AttemptEnd{
@@ -231,6 +233,22 @@ func (a *advance) ending() {
 		if b.open == 0 && !b.Staged && m.builds[b.Build.ID] == b {
 			// Spare: even if the verdict is Cancelled, as a target was, nobody cancelled the build.
 			a.emit(BuildEnded{Build: b.Build.ID, At: a.at.Now, Outcome: or(b.worst, Succeeded), Spare: true})
+		}
+	}
+}
+
+// idle forgets since when nobody serves the classes that have no jobs any more.
+func (a *advance) idle() {
+	m := a.m
+	list := m.idle
+	m.idle = nil
+	for i, c := range list {
+		if len(a.out) >= a.budget {
+			m.idle = append(list[i:], m.idle...)
+			return
+		}
+		if k := m.classes[c]; k != nil && k.jobs == 0 && k.since != 0 {
+			a.emit(ClassMarked{Class: c})
 		}
 	}
 }

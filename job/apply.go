@@ -25,9 +25,7 @@ func (m *Machine) Apply(c Change) error {
 	case ClassMarked:
 		k := m.class(c.Class)
 		k.since = c.Since
-		if k.jobs == 0 && k.since == 0 {
-			delete(m.classes, c.Class)
-		}
+		m.mayDrop(k)
 	case UsagePut:
 		m.applyUsage(c)
 	case JobDeleted, BuildDeleted, DurationLearned, FailureCached, FailureCleared:
@@ -163,6 +161,9 @@ func (m *Machine) applyAdded(r *Record) error {
 		return nil
 	}
 	m.byIdentity.put(j)
+	if r.Ready {
+		j.state = Blocked{}.Release()
+	}
 	if r.Running {
 		if j.more != nil {
 			j.more.wake, j.more.delay = 0, 0
@@ -247,8 +248,7 @@ func (m *Machine) attach(j *Job, now Time) {
 		j.last.Groups = []string{""}
 	}
 	ttl := m.Channel(j.class.Channel).TTL
-	l := j.limits()
-	j.last.lease = &lease{deadline: now.Add(ttl), beat: now, output: now, timeout: l.Timeout, silence: l.Silence}
+	j.last.lease = &lease{deadline: now.Add(ttl), beat: now, output: now}
 	w := m.workers[j.last.Worker]
 	if w == nil {
 		// Only a damaged store loses a worker that holds a lease; the attempt is still accounted for.
@@ -409,10 +409,20 @@ func (m *Machine) forget(j *Job) {
 		return
 	}
 	delete(m.jobs, j.id)
+	m.left = append(m.left, j)
 	m.still(j)
 	j.class.jobs--
-	if j.class.jobs == 0 && j.class.since == 0 {
-		delete(m.classes, j.class.Class)
+	m.mayDrop(j.class)
+}
+
+// mayDrop drops the class if it has no jobs. What is stored of it has to go first.
+func (m *Machine) mayDrop(k *class) {
+	switch {
+	case k.jobs > 0:
+	case k.since == 0:
+		delete(m.classes, k.Class)
+	case !m.loading:
+		m.idle = append(m.idle, k.Class)
 	}
 }
 
@@ -498,6 +508,11 @@ func (m *Machine) some(f func(*Job) bool) []*Job {
 func (m *Machine) applyChannel(c Channel) {
 	c.PausedKinds = slices.Clone(c.PausedKinds)
 	m.channels[c.Name] = &c
+	for a, u := range m.accounts {
+		if a.channel == c.Name {
+			u.shares = m.groupShares(a.channel, a.group)
+		}
+	}
 	m.moved = append(m.moved, m.Workers()...)
 	for _, j := range m.some(func(j *Job) bool { return j.class.Channel == c.Name }) {
 		if j.waiting() {
@@ -512,14 +527,24 @@ func (m *Machine) applyChannel(c Channel) {
 // Loaded ends the loading: now is the owner's clock. Each lease gets one full TTL, delays are clamped to their
 // original length, and what was derived is derived again.
 func (m *Machine) Loaded(now Time) {
-	m.pour(math.MaxInt) // before the clamping: limits come from who needs the job
+	m.pour(math.MaxInt) // before the rest: who needs a job decides what becomes of it
 	m.fresh = nil
 	m.disown()
+	for _, k := range m.classes {
+		k.since = min(k.since, now)
+		if k.jobs == 0 {
+			m.idle = append(m.idle, k.Class)
+		}
+	}
+	slices.SortFunc(m.idle, Class.compare)
 	for _, j := range m.Jobs() {
 		m.clamp(j, now)
 	}
 	for _, n := range m.Workers() {
 		w := m.workers[n]
+		if len(w.jobs) > 0 {
+			w.seen = now // as alive as its leases are
+		}
 		if limit := now.Add(w.Delay); w.Until > limit {
 			w.Until = limit
 			heap.Push(&m.pens, pen{limit, n})
@@ -530,8 +555,9 @@ func (m *Machine) Loaded(now Time) {
 	m.check = nil
 	for _, j := range checks {
 		j.flags.clear(isChecked)
-		if b, ok := j.state.(Blocked); ok && m.releasable(j, now) {
-			j.state = b.Release()
+		// What was Ready stays so without a word; a release that the last owner did not come to store is told now.
+		if _, ready := j.state.(Ready); ready != m.releasable(j, now) && j.waiting() {
+			m.look(j)
 		}
 		if end, ok := m.patience(j); ok && j.waiting() {
 			m.alarm(j, end)
@@ -540,6 +566,7 @@ func (m *Machine) Loaded(now Time) {
 }
 
 func (m *Machine) clamp(j *Job, now Time) {
+	j.at = min(j.at, now) // its grace begins no later
 	if x := j.more; x != nil && x.wake > now.Add(x.delay) {
 		x.wake = now.Add(x.delay)
 		m.alarm(j, x.wake)
@@ -555,8 +582,6 @@ func (m *Machine) clamp(j *Job, now Time) {
 	}
 	ttl := m.Channel(j.class.Channel).TTL
 	j.last.lease.deadline, j.last.lease.beat, j.last.lease.output = now.Add(ttl), now, now
-	l := j.limits()
-	j.last.lease.timeout, j.last.lease.silence = l.Timeout, l.Silence
 	if j.running() {
 		m.meter(j, 1)
 	}
@@ -583,11 +608,11 @@ func (m *Machine) nextLook(j *Job) (at Time, ok bool) {
 			sooner(l.deadline)
 		}
 		if j.running() {
-			if l.timeout > 0 {
-				sooner(j.last.Start.Add(l.timeout + JudgeSlack))
+			if limit := j.last.Limits.Timeout; limit > 0 {
+				sooner(j.last.Start.Add(limit).Add(JudgeSlack))
 			}
-			if l.silence > 0 {
-				sooner(l.output.Add(l.silence + JudgeSlack))
+			if limit := j.last.Limits.Silence; limit > 0 && l.heard {
+				sooner(l.output.Add(limit).Add(JudgeSlack))
 			}
 			if !l.aged {
 				sooner(j.last.Start.Add(UsageWindow))

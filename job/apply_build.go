@@ -3,6 +3,7 @@ package job
 import (
 	"fmt"
 	"slices"
+	"time"
 )
 
 func (m *Machine) applyBuild(c Change) error {
@@ -52,9 +53,7 @@ func (m *Machine) applyBuild(c Change) error {
 		}
 		m.reoffer(b, func() { b.active = true })
 		m.leaveQueue(b)
-		if g := m.gates[b.Build.Gate.Key]; g != nil && b.Build.Gate.Key != "" {
-			g.active++
-		}
+		m.admit(b)
 	case BuildBumped:
 		m.reoffer(b, func() { b.priority = c.Priority })
 	case BuildEnded:
@@ -76,15 +75,8 @@ func (m *Machine) applyBuildAdded(r *BuildRecord) error {
 	b.Build.Labels = nil
 	m.builds[r.Build.ID] = b
 	m.seq = max(m.seq, r.Seq)
-	if key := r.Build.Gate.Key; key != "" {
-		g := m.gates[key]
-		if g == nil {
-			g = &buildGate{key: key}
-			m.gates[key] = g
-		}
-		if b.active {
-			g.active++
-		}
+	if b.active {
+		m.admit(b)
 	}
 	if !b.Staged {
 		m.enterGate(b)
@@ -95,12 +87,32 @@ func (m *Machine) applyBuildAdded(r *BuildRecord) error {
 
 // enterGate queues a complete build that is not under way yet.
 func (m *Machine) enterGate(b *build) {
-	g := m.gates[b.Build.Gate.Key]
-	if b.active || g == nil {
-		return
+	if g := m.gate(b); g != nil && !b.active {
+		g.waiting = append(g.waiting, b)
+		m.mayOpen(g)
 	}
-	g.waiting = append(g.waiting, b)
-	m.mayOpen(g)
+}
+
+// admit counts a build that is under way.
+func (m *Machine) admit(b *build) {
+	if g := m.gate(b); g != nil {
+		g.active++
+	}
+}
+
+// gate finds or makes the build's gate; nil: it has no key. The last build of a key takes the gate with it when it ends,
+// whether or not one is still staged.
+func (m *Machine) gate(b *build) *buildGate {
+	key := b.Build.Gate.Key
+	if key == "" {
+		return nil
+	}
+	g := m.gates[key]
+	if g == nil {
+		g = &buildGate{key: key}
+		m.gates[key] = g
+	}
+	return g
 }
 
 func (m *Machine) leaveQueue(b *build) {
@@ -131,23 +143,79 @@ func (m *Machine) refer(b *build, r *Ref) {
 		}
 		return
 	}
-	for i := range j.wishes {
-		if j.wishes[i].build == b {
-			return // asked for twice: the first wish stands
-		}
-	}
 	w := wish{build: b, back: int32(len(b.jobs)), priority: r.Priority, awaited: r.Awaited, optional: r.Optional}
 	if r.Limits != (Limits{}) {
 		l := r.Limits
 		w.limits = &l
 	}
-	b.jobs = append(b.jobs, held{j, int32(len(j.wishes))})
-	j.wishes = append(j.wishes, w)
-	if !r.Optional || r.Awaited {
+	j.in.take(w.offers())
+	if have := j.wished(b); have != nil {
+		// Asked for again: the reference is the sum of both.
+		if have.delays() {
+			b.open--
+		}
+		j.in.drop(have.offers())
+		w.back = have.back
+		*have = w
+	} else {
+		b.jobs = append(b.jobs, held{j, int32(len(j.wishes))})
+		j.wishes = append(j.wishes, w)
+	}
+	if w.delays() {
 		b.open++
 	}
-	j.in.take(w.offers())
 	m.retouch(j)
+}
+
+// wished finds the build's wish for the job; nil: it has none.
+func (j *Job) wished(b *build) *wish {
+	for i := range j.wishes {
+		if j.wishes[i].build == b {
+			return &j.wishes[i]
+		}
+	}
+	return nil
+}
+
+// delays reports whether the build does not end before the job.
+func (w *wish) delays() bool { return w.awaited || !w.optional }
+
+// ref gives the reference that the wish was made by.
+func (w *wish) ref(id ID) Ref {
+	r := Ref{Job: id, Awaited: w.awaited, Optional: w.optional, Priority: w.priority}
+	if w.limits != nil {
+		r.Limits = *w.limits
+	}
+	return r
+}
+
+// Over gives the reference that stands where a build, that refers to a job by have, does so again by r. It is r, but
+// what was a target stays one, and what delayed the end of the build goes on to. A store that keeps references by
+// build and job has to apply it.
+func (r Ref) Over(have Ref) Ref {
+	target := !r.Awaited && !r.Optional || !have.Awaited && !have.Optional
+	r.Awaited = !target && (r.Awaited || have.Awaited)
+	r.Optional = r.Optional && have.Optional
+	r.Ended = or(have.Ended, r.Ended)
+	return r
+}
+
+// add sums up two references of a build, that states the limits all, to one job.
+func (r Ref) add(o *Ref, all Limits) Ref {
+	sum := o.Over(r)
+	sum.Priority = max(r.Priority, o.Priority)
+	sum.Limits.Timeout = addLimit(r.Limits.Timeout, o.Limits.Timeout, all.Timeout)
+	sum.Limits.Silence = addLimit(r.Limits.Silence, o.Limits.Silence, all.Silence)
+	return sum
+}
+
+// addLimit gives the wider of two limits for one job, where zero means what the build states for all.
+func addLimit(a, b, all time.Duration) time.Duration {
+	sum := widest(or(a, all), or(b, all))
+	if sum == all {
+		return 0
+	}
+	return sum
 }
 
 // remove drops the i-th job of the build's list; its wish is the caller's to remove.

@@ -21,7 +21,7 @@ func (m *Machine) Start(at Moment, id ID, name string, token Token) ([]Change, e
 	}
 	a := Attempt{
 		Number: j.Tally().Attempts + 1, Token: token, Worker: name, Start: at.Now,
-		Groups: j.in.audience.groups,
+		Groups: j.in.audience.groups, Limits: j.limits(),
 	}
 	return []Change{JobStarted{Job: id, Seq: j.seq, Attempt: a}}, nil
 }
@@ -59,7 +59,8 @@ func (m *Machine) holder(l Lease) *Job {
 
 // Renew extends the lease to now plus the channel's TTL. It changes nothing durable. It reports ErrLeaseLost
 // if the lease ran out, ended, or was cancelled; the worker must then stop the attempt, and confirm by Finish.
-// output is when the attempt last gave a sign of output, zero if that is not known.
+// output is when the attempt last gave a sign of output, zero if that is not known: of a worker that has never said so
+// the silence is judged by the worker alone.
 func (m *Machine) Renew(now Time, l Lease, output Time) error {
 	j := m.holder(l)
 	if j == nil {
@@ -71,7 +72,9 @@ func (m *Machine) Renew(now Time, l Lease, output Time) error {
 	}
 	j.last.lease.deadline = now.Add(m.Channel(j.class.Channel).TTL)
 	j.last.lease.beat = now
-	j.last.lease.output = max(j.last.lease.output, min(output, now))
+	if output != 0 {
+		j.last.lease.output, j.last.lease.heard = max(j.last.lease.output, min(output, now)), true
+	}
 	if at, ok := m.nextLook(j); ok {
 		m.alarm(j, at) // sooner than before only if the channel's TTL was shortened
 	}
@@ -173,7 +176,8 @@ func (m *Machine) conclude(j *Job, at Moment, end AttemptEnd) []Change {
 func (m *Machine) concludeWith(j *Job, at Moment, end AttemptEnd, noRetry bool) []Change {
 	changes := m.charge(j, end.At)
 	if end.Outcome == Succeeded {
-		if w := m.workers[end.Worker]; w != nil && w.Faults > 0 {
+		// Only what began after the quarantine shows that the worker is sound again.
+		if w := m.workers[end.Worker]; w != nil && w.Faults > 0 && end.Start >= w.Until {
 			cleared := w.Worker
 			cleared.Faults, cleared.Until, cleared.Delay = 0, 0, 0
 			changes = append(changes, WorkerPut{cleared})
@@ -259,12 +263,13 @@ func (m *Machine) blame(j *Job, at Moment, name string) (verdict, []Change) {
 	return v, []Change{WorkerPut{aside}}
 }
 
-// Progress stores a partial result of a running attempt.
+// Progress stores a partial result of a running attempt, which is a sign of output, too.
 func (m *Machine) Progress(now Time, l Lease, result []byte) ([]Change, error) {
 	j := m.holder(l)
 	if j == nil || j.Held() {
 		return nil, ErrLeaseLost
 	}
 	m.saw(j.last.Worker, now)
+	j.last.lease.output = max(j.last.lease.output, now)
 	return []Change{JobProgress{Job: j.id, Seq: j.seq, Result: result}}, nil
 }

@@ -35,6 +35,22 @@ func (m *Machine) CancelJob(now Time, id, of ID, force bool, why string) ([]Chan
 	return []Change{m.end(j, now, end)}, nil
 }
 
+// CancelToDelete is CancelJob, forced, of a job that is to be deleted. dependents are those that name it. ErrBusy: one of them
+// does not need its success, so that it would go on.
+func (m *Machine) CancelToDelete(now Time, id ID, dependents []ID) ([]Change, error) {
+	j := m.jobs[id]
+	for _, d := range dependents {
+		k := m.jobs[d]
+		if j == nil || j.done() || k == nil || k.done() {
+			continue
+		}
+		if !slices.ContainsFunc(k.needs, func(e edge) bool { return e.job == j && e.policy == Success }) {
+			return nil, ErrBusy
+		}
+	}
+	return m.CancelJob(now, id, ID{}, true, "deleted")
+}
+
 // FailJob ends a job that has never been started with a verdict of the caller's. ErrBusy: it runs; ErrEnded: it has
 // ended.
 func (m *Machine) FailJob(now Time, id ID, why string, result []byte) ([]Change, error) {

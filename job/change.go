@@ -74,6 +74,8 @@ type Record struct {
 	// Last is the newest attempt, running or not; nil before the first.
 	Last    *Attempt
 	Running bool
+	// Ready, and neither Running nor Done; else, without those, Blocked.
+	Ready bool
 	// LastEnd is how Last ended; nil while it runs.
 	LastEnd *AttemptEnd
 	// End is set for a Done job. Held: its attempt is still being stopped. Open: dependents are still to be told.
@@ -180,7 +182,7 @@ type WorkerPut struct{ Worker Worker }
 // WorkerRemoved: a worker is no longer known.
 type WorkerRemoved struct{ Name string }
 
-// ClassMarked: since Since no known worker can run jobs of the class; zero: one can again.
+// ClassMarked: since Since no known worker can run jobs of the class; zero: one can again, or it has no jobs any more.
 type ClassMarked struct {
 	Class Class
 	Since Time

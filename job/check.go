@@ -104,7 +104,7 @@ func (c *check) demand(j *Job) {
 		c.want(j.in == demand{}, "job %s is Done and asked for: %+v", j.id, j.in)
 		return
 	}
-	fresh := &Job{wishes: j.wishes, dependents: j.dependents, more: j.more, class: j.class, id: j.id}
+	fresh := &Job{wishes: j.wishes, dependents: j.dependents, more: j.more, class: j.class, id: j.id, flags: j.flags}
 	fresh.recount()
 	have, want := j.in, fresh.in
 	c.want(have.audience.same(want.audience), "job %s is asked for by %q, recounted %q", j.id, have.audience.Key(), want.audience.Key())
@@ -181,7 +181,7 @@ func (c *check) classes() {
 		}
 		c.want(k.jobs == jobs[k], "class %v counts %d jobs, want %d", key, k.jobs, jobs[k])
 		c.want(k.capable == capable, "class %v counts %d workers, want %d", key, k.capable, capable)
-		c.want(k.jobs > 0 || k.since != 0, "class %v is of no use any more", key)
+		c.want(k.jobs > 0, "class %v is of no use any more", key)
 		c.want(k.capable == 0 || k.since == 0, "class %v is unserved since %d, and %d workers serve it", key, k.since, capable)
 	}
 }
@@ -202,6 +202,7 @@ func (c *check) usage() {
 	}
 	for a, u := range c.m.accounts {
 		c.account(fmt.Sprintf("group %q of channel %q", a.group, a.channel), u, accounts[a])
+		c.want(u.shares == c.m.groupShares(a.channel, a.group), "group %q of channel %q has %d shares", a.group, a.channel, u.shares)
 	}
 	for n, u := range c.m.channelUse {
 		c.account(fmt.Sprintf("channel %q", n), u, channels[n])

@@ -115,7 +115,7 @@ func (j *Job) offers() offer {
 	}
 	o := offer{keep: j.in.keep > 0, active: j.in.active > 0}
 	if o.active {
-		o.sorts, o.priority, o.path, o.audience = true, j.in.priority, j.in.path+j.estimate, j.in.audience
+		o.sorts, o.priority, o.path, o.audience = true, j.in.priority, j.Path(), j.in.audience
 	}
 	return o
 }
@@ -124,9 +124,30 @@ func (j *Job) offers() offer {
 func (w *wish) offers() offer {
 	o := offer{keep: true, active: w.build.active}
 	if o.active {
-		o.sorts, o.priority, o.audience = true, w.build.priority+w.priority, w.build.audience
+		o.sorts, o.priority, o.audience = true, sum(w.build.priority, w.priority), w.build.audience
 	}
 	return o
+}
+
+// sum adds and saturates.
+func sum[T int32 | time.Duration](a, b T) T {
+	s := a + b
+	switch {
+	case a > 0 && b > 0 && s < 0:
+		return ^lowest[T]()
+	case a < 0 && b < 0 && s >= 0:
+		return lowest[T]()
+	default:
+		return s
+	}
+}
+
+func lowest[T int32 | time.Duration]() T {
+	v := T(-1)
+	for v<<1 < 0 {
+		v <<= 1
+	}
+	return v
 }
 
 // recount looks at all offers to j again.

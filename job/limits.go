@@ -19,6 +19,8 @@ const (
 	MaxSlots    = 100_000
 	// MaxPriority bounds a build's priority and a reference's addition to it, either way.
 	MaxPriority = 1 << 30
+	// MaxDuration bounds each span of time: a limit, an estimate, a delay.
+	MaxDuration = 10 * 365 * 24 * time.Hour
 )
 
 func checkWord(field, s string, limit int, must bool) error {
@@ -67,6 +69,9 @@ func first(errs ...error) error {
 func checkDuration(field string, d time.Duration) error {
 	if d < 0 {
 		return &InvalidError{field, "must not be negative"}
+	}
+	if d > MaxDuration {
+		return &InvalidError{field, fmt.Sprintf("is %s, want at most %s", d, time.Duration(MaxDuration))}
 	}
 	return nil
 }

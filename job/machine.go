@@ -3,7 +3,6 @@ package job
 import (
 	"container/heap"
 	"slices"
-	"time"
 )
 
 // Machine decides. It holds what is unfinished and what scheduling needs, and nothing else. Its state
@@ -34,11 +33,14 @@ type Machine struct {
 	check    []*Job // may have become ready, blocked or unsupported
 	ending   []*build
 	opening  []*buildGate
-	fresh    []*Job // made since the last references, and wanted by nobody yet
+	idle     []Class // without jobs, and stored as unserved
+	fresh    []*Job  // made since the last references, and wanted by nobody yet
 
 	// What the scheduler has to look at.
 	touched []*Job
 	moved   []string // workers
+
+	left []*Job // memory, since Left was called
 }
 
 // doom is a job that cannot get the success it needs, and the dependency that did not succeed. Without
@@ -233,6 +235,21 @@ func (m *Machine) Moved(f func(name string)) {
 	m.moved = m.moved[:0]
 }
 
+// Left calls f with each job that has left memory since the last call, as Facts tell of it: its identity, how it ended, and
+// its newest attempt.
+func (m *Machine) Left(f func(*Record)) {
+	for i, j := range m.left {
+		m.left[i] = nil
+		r := &Record{Spec: Spec{ID: j.id, Channel: j.class.Channel, Kind: j.class.Kind, Key: j.key}, Seq: j.seq}
+		r.End = j.state.(Done).End
+		if j.last != nil {
+			r.Last, r.LastEnd = &j.last.Attempt, j.last.end
+		}
+		f(r)
+	}
+	m.left = m.left[:0]
+}
+
 func (m *Machine) touch(j *Job) {
 	if !j.flags.has(isTouched) {
 		j.flags.set(isTouched)
@@ -421,7 +438,7 @@ func (m *Machine) Due() (at Time, ok bool) {
 
 // Behind reports whether Advance stopped for its budget and has more to do at once.
 func (m *Machine) Behind() bool {
-	return len(m.flow)+len(m.doomed)+len(m.unneeded)+len(m.check)+len(m.ending)+len(m.opening) > 0
+	return len(m.flow)+len(m.doomed)+len(m.unneeded)+len(m.check)+len(m.ending)+len(m.opening)+len(m.idle) > 0
 }
 
 // patience is how long the job may still wait for a capable worker at now; ok is false if for ever.
@@ -431,42 +448,4 @@ func (m *Machine) patience(j *Job) (end Time, ok bool) {
 		return 0, false
 	}
 	return max(j.at, j.class.since).Add(grace), true
-}
-
-// LimitsOf gives the limits of the job's attempt if it has its lease, else those that one would get now.
-func (m *Machine) LimitsOf(j *Job) Limits {
-	if j.leased() != nil {
-		return Limits{j.last.lease.timeout, j.last.lease.silence}
-	}
-	return j.limits()
-}
-
-// limits gives the limits of an attempt: what builds state for this very job, else what they state for all.
-func (j *Job) limits() Limits {
-	var own Limits
-	stated := [2]bool{}
-	for i := range j.wishes {
-		l := j.wishes[i].limits
-		if l == nil || !j.wishes[i].build.active {
-			continue
-		}
-		own.Timeout, stated[0] = state(own.Timeout, stated[0], l.Timeout)
-		own.Silence, stated[1] = state(own.Silence, stated[1], l.Silence)
-	}
-	if a := j.in.audience; a != nil {
-		if !stated[0] {
-			own.Timeout = a.limits.Timeout
-		}
-		if !stated[1] {
-			own.Silence = a.limits.Silence
-		}
-	}
-	return own
-}
-
-func state(top time.Duration, stated bool, v time.Duration) (time.Duration, bool) {
-	if v == 0 {
-		return top, stated
-	}
-	return max(top, v), true
 }

@@ -84,9 +84,8 @@ func (j *Job) leased() *lease {
 type lease struct {
 	deadline Time // when it is lost unless renewed
 	beat     Time // last heartbeat
-	output   Time // last sign of output
-	timeout  time.Duration
-	silence  time.Duration
+	output   Time // last sign of output, or since when one could have been seen
+	heard    bool // the worker tells of its output, so that silence can be judged here
 	aged     bool // older than the share window
 }
 
@@ -144,7 +143,7 @@ func (j *Job) Held() bool { return j.flags.has(heldAttempt) }
 func (j *Job) Priority() int32 { return j.in.priority }
 
 // Path is the longest remaining path through the job: its own estimate and its dependents'.
-func (j *Job) Path() time.Duration { return j.in.path + j.estimate }
+func (j *Job) Path() time.Duration { return sum(j.in.path, j.estimate) }
 
 // Estimate is how long one attempt is thought to take.
 func (j *Job) Estimate() time.Duration { return j.estimate }

@@ -83,7 +83,7 @@ type Ref struct {
 	Optional bool
 	// Priority is added to the build's for this job.
 	Priority int32
-	// Limits that this build states for this very job; zero fields take the build's.
+	// Limits that this build states for this very job instead of its own; zero fields take the build's.
 	Limits Limits
 	// Ended is how the job had ended when the reference was made or loaded; 0: it has not.
 	Ended Outcome

@@ -30,6 +30,8 @@ type Attempt struct {
 	Start  Time
 	// Groups are the share groups that pay for it, in order.
 	Groups []string
+	// Limits are what the worker was told at the start.
+	Limits Limits
 }
 
 // End is how a job ended.

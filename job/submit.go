@@ -15,8 +15,9 @@ type Submission struct {
 	Jobs   []Spec
 	// First is the place of Jobs[0] in all that was asked for, where errors name it.
 	First int
-	// Refs are the build's targets and awaited jobs, by the ids in Jobs or of other jobs. The first that a build
-	// makes to an unfinished job stands; further ones change nothing.
+	// Refs are the build's targets and awaited jobs, by the ids in Jobs or of other jobs. Those that a build makes to
+	// one job add up: it is a target if one of them says so, else awaited if one says so; the greatest priority and the
+	// widest limits hold.
 	Refs []Ref
 	// Own is what jobs without a build get.
 	Own Own
@@ -384,32 +385,28 @@ func (d *submission) wanted() map[ID]bool {
 // refer gives the change that makes the build wish for its targets.
 func (d *submission) refer() error {
 	refs := make([]Ref, 0, len(d.s.Refs))
+	at := make(map[ID]int, len(d.s.Refs))
 	for k, r := range d.s.Refs {
 		field := fmt.Sprintf("refs[%d]", k)
 		if err := first(checkPriority(field+".priority", r.Priority), checkLimits(field+".limits", r.Limits)); err != nil {
 			return err
 		}
-		r.Ended = 0
-		i, here := d.made[r.Job]
-		if here {
-			r.Job = d.reply[i].ID
-		}
-		switch {
-		case here && d.reply[i].How == Reused:
-			r.Ended = Succeeded
-		case here:
-		case d.m.jobs[r.Job] != nil:
-			if done, ok := d.m.jobs[r.Job].state.(Done); ok {
-				r.Ended = done.End.Outcome
-			}
-		case d.facts.Jobs[r.Job] != nil && d.facts.Jobs[r.Job].End != nil:
-			r.Ended = d.facts.Jobs[r.Job].End.Outcome
-		default:
+		known := false
+		if r, known = d.stands(r); !known {
 			return fmt.Errorf("%s: job %s: %w", field, r.Job, ErrNotFound)
 		}
-		if r.Ended != 0 || !d.refers(refs, r.Job) {
-			refs = append(refs, r)
+		if was, twice := at[r.Job]; twice {
+			refs[was] = refs[was].add(&r, d.s.Build.Limits)
+			continue
 		}
+		if w := d.wished(r.Job); w != nil {
+			have := w.ref(r.Job)
+			if r = have.add(&r, d.s.Build.Limits); r == have {
+				continue
+			}
+		}
+		at[r.Job] = len(refs)
+		refs = append(refs, r)
 	}
 	if d.s.Build != nil && (len(refs) > 0 || len(d.s.Jobs) > 0) {
 		d.changes = append(d.changes, BuildReferred{Build: d.s.Build.ID, Refs: refs})
@@ -418,14 +415,36 @@ func (d *submission) refer() error {
 	return nil
 }
 
-// refers reports whether the build has a wish for the unfinished job already: the first one stands. A second must not
-// reach the store, which would give both to the next owner.
-func (d *submission) refers(refs []Ref, id ID) bool {
-	if slices.ContainsFunc(refs, func(r Ref) bool { return r.Job == id && r.Ended == 0 }) {
-		return true
+// stands gives the reference with the job that stands for the one asked for, and how that ended.
+func (d *submission) stands(r Ref) (_ Ref, known bool) {
+	r.Ended = 0
+	i, here := d.made[r.Job]
+	if here {
+		r.Job = d.reply[i].ID
 	}
-	j := d.m.jobs[id]
-	return j != nil && slices.ContainsFunc(j.wishes, func(w wish) bool { return w.build.Build.ID == d.s.Build.ID })
+	switch {
+	case here && d.reply[i].How == Reused:
+		r.Ended = Succeeded
+	case here:
+	case d.m.jobs[r.Job] != nil:
+		if done, ok := d.m.jobs[r.Job].state.(Done); ok {
+			r.Ended = done.End.Outcome
+		}
+	case d.facts.Jobs[r.Job] != nil && d.facts.Jobs[r.Job].End != nil:
+		r.Ended = d.facts.Jobs[r.Job].End.Outcome
+	default:
+		return r, false
+	}
+	return r, true
+}
+
+// wished finds the wish that the build has for the unfinished job already.
+func (d *submission) wished(id ID) *wish {
+	j, b := d.m.jobs[id], d.m.builds[d.s.Build.ID]
+	if j == nil || b == nil {
+		return nil
+	}
+	return j.wished(b)
 }
 
 // Seal completes a staged build: it becomes visible and, if its gate has room, is under way.

@@ -22,6 +22,7 @@ type usage struct {
 	weight int64   // of running attempts, in units a millisecond
 	start  int64   // sum over running attempts of weight x start, in milliseconds from the base
 	full   int64   // what running attempts older than the window count for
+	shares int64   // to divide a group's use by
 }
 
 type slice struct {
@@ -78,7 +79,7 @@ func (m *Machine) account(channel, group string) *usage {
 	a := account{channel, group}
 	u := m.accounts[a]
 	if u == nil {
-		u = &usage{}
+		u = &usage{shares: m.groupShares(channel, group)}
 		m.accounts[a] = u
 	}
 	return u
@@ -110,12 +111,29 @@ func (m *Machine) GroupUse(channel, group string, now Time) (use, shares int64) 
 	if u := m.accounts[account{channel, group}]; u != nil {
 		use = u.total(now, m.base)
 	}
-	shares = 1
-	if c := m.channels[channel]; c != nil && c.GroupShares[group] > 1 {
-		shares = int64(c.GroupShares[group])
-	}
-	return use, shares
+	return use, m.groupShares(channel, group)
 }
+
+func (m *Machine) groupShares(channel, group string) int64 {
+	if c := m.channels[channel]; c != nil && c.GroupShares[group] > 1 {
+		return int64(c.GroupShares[group])
+	}
+	return 1
+}
+
+// Meter reads what one share group used, without looking the group up each time. It is good as long as its Machine.
+type Meter struct {
+	u    *usage
+	base Time
+}
+
+// GroupMeter gives the meter of a share group of the channel.
+func (m *Machine) GroupMeter(channel, group string) Meter {
+	return Meter{m.account(channel, group), m.base}
+}
+
+// Use gives what GroupUse gives.
+func (r Meter) Use(now Time) (use, shares int64) { return r.u.total(now, r.base), r.u.shares }
 
 // meter starts (sign 1) or stops (sign -1) counting a running attempt.
 func (m *Machine) meter(j *Job, sign int64) {

@@ -1,6 +1,7 @@
 package queue
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"slices"
@@ -24,7 +25,8 @@ func (q *Queue) Register(ctx context.Context, w job.Worker, running ...job.Lease
 	})
 }
 
-// SignOff says that a session of the worker is over: the next may register at once.
+// SignOff says that a session of the worker is over: the next may register at once. Not only the session itself may say
+// so, but whoever knows that its process is dead.
 func (q *Queue) SignOff(ctx context.Context, name string, session job.ID) error {
 	return q.volatile(ctx, func(*round) error {
 		q.machine.SignOff(name, session)
@@ -108,6 +110,7 @@ func (q *Queue) endJob(ctx context.Context, name string, id job.ID, decide func(
 // FailJob ends a job that does not run with the caller's verdict and result. job.ErrBusy: it runs; job.ErrEnded: it has
 // ended; ErrNotFound: there is no such job.
 func (q *Queue) FailJob(ctx context.Context, id job.ID, why string, result []byte) error {
+	result = bytes.Clone(result)
 	return q.endJob(ctx, "fail a job", id, func(r *round) ([]job.Change, error) {
 		return q.machine.FailJob(r.at.Now, id, why, result)
 	})
@@ -119,34 +122,62 @@ func (q *Queue) Bump(ctx context.Context, id job.ID, priority int32) error {
 }
 
 // DeleteJob takes a job out of the history; an unfinished one is cancelled first, whoever needs it. It waits until the
-// worker of a running one has confirmed. job.ErrBusy: an unfinished dependent can still read it.
+// worker of a running one has confirmed. job.ErrBusy: an unfinished dependent can still read it, or could once it has ended;
+// nothing was changed.
 func (q *Queue) DeleteJob(ctx context.Context, id job.ID) error {
-	err := q.CancelJob(context.WithValue(ctx, requestKey{}, nil), id, job.ID{}, true, "deleted")
-	if err != nil && !errors.Is(err, job.ErrEnded) {
-		return err
-	}
 	for {
 		news := *q.news.Load()
-		gone, err := ask(ctx, q, func(*round) (bool, error) {
-			_, there := q.machine.Job(id)
-			return !there, nil
-		})
-		if err != nil {
+		err := q.deleteEnded(ctx, id)
+		if !errors.Is(err, errInMemory) {
 			return err
 		}
-		if gone {
-			break
+		err = change(context.WithValue(ctx, requestKey{}, nil), q, command{name: "cancel a job"}, func(r *round) ([]job.Change, error) {
+			dependents, err := r.dependents(ctx, id)
+			if err != nil {
+				return nil, err
+			}
+			return q.machine.CancelToDelete(r.at.Now, id, dependents)
+		})
+		if err != nil && !errors.Is(err, job.ErrEnded) && !errors.Is(err, ErrNotFound) {
+			return err
 		}
 		if err := wait(ctx, q, news); err != nil {
 			return err
 		}
 	}
-	dependents, err := q.History.Dependents(ctx, id)
+}
+
+// errInMemory says that a job has not ended, or has still something to tell or to free.
+var errInMemory = errors.New("in memory")
+
+// deleteEnded takes a job that has left memory out of the history.
+func (q *Queue) deleteEnded(ctx context.Context, id job.ID) error {
+	query := func(_ *job.Machine, query *Query) { query.Jobs = append(query.Jobs, id) }
+	return change(ctx, q, command{name: "delete a job", query: query}, func(r *round) ([]job.Change, error) {
+		if _, ok := q.machine.Job(id); ok {
+			return nil, errInMemory
+		}
+		dependents, err := r.dependents(ctx, id)
+		if err != nil {
+			return nil, err
+		}
+		return q.machine.DeleteJob(id, dependents, &r.found.Facts)
+	})
+}
+
+// dependents gives the jobs that name the job as a dependency, those made in this round included. It reads the history in the
+// owner's round, so that none can come between; a deletion is rare enough for all others to wait for that.
+func (r *round) dependents(ctx context.Context, id job.ID) ([]job.ID, error) {
+	list, err := r.q.History.Dependents(ctx, id)
 	if err != nil {
-		return err
+		return nil, &RetryError{Cause: err}
 	}
-	return change(ctx, q, command{name: "delete a job", query: func(_ *job.Machine, query *Query) { query.Jobs = append(query.Jobs, id) }},
-		func(r *round) ([]job.Change, error) { return q.machine.DeleteJob(id, dependents, &r.found.Facts) })
+	for _, c := range r.batch.Changes {
+		if a, ok := c.(job.JobAdded); ok && slices.ContainsFunc(a.Spec.Needs, func(n job.Need) bool { return n.Job == id }) {
+			list = append(list, a.Spec.ID)
+		}
+	}
+	return list, nil
 }
 
 // DeleteBuild takes an ended build out of the history, but not its jobs; job.ErrBusy while it is live.

@@ -2,6 +2,7 @@ package queue
 
 import (
 	"context"
+	"sync/atomic"
 
 	"github.com/headrace/headrace/job"
 )
@@ -105,4 +106,59 @@ func ask[R any](ctx context.Context, q *Queue, read func(*round) (R, error)) (R,
 		v, err := read(r)
 		return nil, v, err
 	})
+}
+
+// volatile runs f in the owner's goroutine, changing nothing durable, and answers without a commit; but a refusal may rest
+// on what an earlier command of the round did, and is told once that is stored. If ctx ends before f has begun, f never runs.
+func (q *Queue) volatile(ctx context.Context, f func(*round) error) error {
+	return q.errand(ctx, func(r *round, e *errand) {
+		if !e.begin() {
+			return
+		}
+		if err := f(r); err != nil {
+			r.after = append(r.after, func(failed error) { e.answer(nil, or(failed, err)) })
+		} else {
+			e.answer(nil, nil)
+		}
+	})
+}
+
+// errand is a call that changes nothing durable. What it does is either done while its caller waits, or not at all.
+type errand struct {
+	call
+	begun atomic.Bool
+}
+
+// begin reports whether the caller still waits; from then on it does until it is answered.
+func (e *errand) begin() bool { return e.begun.CompareAndSwap(false, true) }
+
+// errand has the owner run what must begin the errand and answer it.
+func (q *Queue) errand(ctx context.Context, run func(*round, *errand)) error {
+	e := &errand{call: call{ctx: ctx, reply: make(chan answer, 1)}}
+	e.decide = func(r *round) ([]job.Change, any, error) {
+		run(r, e)
+		return nil, nil, errVolatile
+	}
+	if err := q.send(ctx, &e.call); err != nil {
+		return err
+	}
+	ended := ctx.Done()
+	for {
+		select {
+		case a := <-e.reply:
+			return a.err
+		case <-ended:
+			if e.begin() {
+				return ctx.Err()
+			}
+			ended = nil // the owner is at it: the answer comes at once
+		case <-q.done:
+			select {
+			case a := <-e.reply:
+				return a.err
+			default:
+				return ErrClosed
+			}
+		}
+	}
 }

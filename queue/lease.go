@@ -1,9 +1,11 @@
 package queue
 
 import (
-	"container/list"
+	"bytes"
 	"context"
+	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -72,7 +74,7 @@ func (q *Queue) Lease(ctx context.Context, name string, session job.ID, want int
 	if want < 1 {
 		return nil, &job.InvalidError{Field: "want", Want: "at least 1"}
 	}
-	w := &waiter{name: name, session: session, want: want, load: load, reply: make(chan granted, 1)}
+	w := &waiter{name: name, session: session, want: min(want, job.MaxSlots), load: load, reply: make(chan granted, 1)}
 	if err := q.volatile(ctx, func(r *round) error { return r.enlist(w) }); err != nil {
 		return nil, err
 	}
@@ -86,39 +88,37 @@ func (q *Queue) Lease(ctx context.Context, name string, session job.ID, want int
 			g.err = ErrClosed
 		}
 	case <-ctx.Done():
-		// The owner may be serving it this very moment: only the owner can say.
-		_ = q.volatile(context.WithoutCancel(ctx), func(r *round) error {
-			r.q.dismiss(w, ctx.Err())
-			return nil
-		})
-		select {
-		case g = <-w.reply:
-		case <-q.done:
-			g.err = ErrClosed
-		}
+		g = q.leave(w, ctx.Err())
 	}
 	if g.err != nil {
 		return nil, g.err
 	}
-	return q.complete(context.WithoutCancel(ctx), g.got)
+	return q.complete(ctx, g.got)
 }
 
-// volatile runs f in the owner's goroutine, changing nothing durable, and answers without a commit.
-func (q *Queue) volatile(ctx context.Context, f func(*round) error) error {
-	c := &call{ctx: ctx, reply: make(chan answer, 1)}
-	c.decide = func(r *round) ([]job.Change, any, error) {
-		err := f(r)
-		c.answer(nil, err)
+// leave takes a waiter back whose caller gave up, or what it was given meanwhile. The owner may be serving it this very
+// moment, so only the owner can say; one that steps down settles all waiters, and may take long to come back.
+func (q *Queue) leave(w *waiter, why error) granted {
+	c := &call{ctx: context.Background(), reply: make(chan answer, 1)}
+	c.decide = func(*round) ([]job.Change, any, error) {
+		q.dismiss(w, why)
 		return nil, nil, errVolatile
 	}
-	if err := q.send(ctx, c); err != nil {
-		return err
-	}
-	select {
-	case a := <-c.reply:
-		return a.err
-	case <-q.done:
-		return ErrClosed
+	calls := q.calls
+	for {
+		select {
+		case g := <-w.reply:
+			return g
+		case calls <- c:
+			calls = nil // it is sent once
+		case <-q.done:
+			select {
+			case g := <-w.reply:
+				return g
+			default:
+				return granted{err: ErrClosed}
+			}
+		}
 	}
 }
 
@@ -235,60 +235,37 @@ func (r *round) stop(id job.ID, attempt int32) {
 	})
 }
 
-// complete reads what the owner does not keep in memory: the jobs' contents.
-func (q *Queue) complete(ctx context.Context, got []*grant) ([]Assignment, error) {
-	out := make([]Assignment, len(got))
-	for i, g := range got {
-		spec, err := q.spec(ctx, g.Lease.Job)
-		if err != nil {
-			return nil, fmt.Errorf("lease: job %s: %v", g.Lease.Job, err)
-		}
-		g.Spec = *spec
-		out[i] = g.Assignment
-	}
-	return out, nil
-}
-
-// spec reads a job as it was asked for, with its Args.
-func (q *Queue) spec(ctx context.Context, id job.ID) (*job.Spec, error) {
-	if s := q.specs.take(id); s != nil {
-		return s, nil
-	}
-	recs, err := q.History.Jobs(ctx, JobFilter{IDs: []job.ID{id}})
-	if err != nil {
-		return nil, err
-	}
-	if len(recs) == 0 {
-		return nil, ErrNotFound
-	}
-	p, err := q.History.Payload(ctx, id)
-	if err != nil {
-		return nil, err
-	}
-	s := recs[0].Spec
-	s.Args = p.Args
-	return &s, nil
-}
-
 // Beat renews one lease.
 type Beat struct {
 	Lease job.Lease
-	// Output is when the attempt last gave a sign of output; zero: not known.
+	// Output is when the attempt last gave a sign of output; zero: not known. An attempt of which none was ever told has
+	// its silence judged by its worker alone.
 	Output time.Time
 }
 
 // Heartbeat renews leases. It gives one error for each, in order: nil, or job.ErrLeaseLost, after which the worker
-// stops the attempt and confirms by Finish. It costs no commit.
+// stops the attempt and confirms by Finish. It costs no commit of its own, but a lease is not called lost before what took it
+// is stored.
 func (q *Queue) Heartbeat(ctx context.Context, beats ...Beat) ([]error, error) {
-	errs := make([]error, len(beats))
-	err := q.volatile(ctx, func(r *round) error {
+	beats = slices.Clone(beats)
+	var errs []error
+	err := q.volatile(ctx, func(r *round) (lost error) {
+		errs = make([]error, len(beats))
 		for i, b := range beats {
-			errs[i] = q.machine.Renew(r.at.Now, b.Lease, job.At(b.Output))
+			if errs[i] = q.machine.Renew(r.at.Now, b.Lease, job.At(b.Output)); errs[i] != nil {
+				lost = errLost
+			}
 		}
-		return nil
+		return lost
 	})
-	return errs, err
+	if err != nil && err != errLost {
+		return nil, err
+	}
+	return errs, nil
 }
+
+// errLost says that at least one lease was lost.
+var errLost = errors.New("lost")
 
 // Finish ends an attempt. job.ErrLeaseLost: it counted for nothing, as the lease was lost or the job cancelled; if the
 // attempt was being stopped, this confirms that it is over. A repeated finish with the same outcome succeeds.
@@ -298,6 +275,7 @@ func (q *Queue) Finish(ctx context.Context, f job.Report) error {
 			query.Jobs = append(query.Jobs, f.Lease.Job)
 		}
 	}
+	f.Result = bytes.Clone(f.Result)
 	lost, err := do(ctx, q, command{name: "finish an attempt", query: query}, func(r *round) ([]job.Change, bool, error) {
 		return r.q.machine.Finish(r.at, f, &r.found.Facts)
 	})
@@ -309,6 +287,7 @@ func (q *Queue) Finish(ctx context.Context, f job.Report) error {
 
 // Progress stores a partial result of a running attempt; job.ErrLeaseLost if it runs no more.
 func (q *Queue) Progress(ctx context.Context, l job.Lease, result []byte) error {
+	result = bytes.Clone(result)
 	return change(ctx, q, command{name: "store a partial result"}, func(r *round) ([]job.Change, error) {
 		return r.q.machine.Progress(r.at.Now, l, result)
 	})
@@ -325,48 +304,4 @@ func (q *Queue) Lost(ctx context.Context, channel string, silent time.Duration) 
 		}
 		return list, nil
 	})
-}
-
-// specCache remembers what was submitted lately, as it is often leased soon: it spares the owner's readers the store.
-// It is a cache, not state: it holds at most so many bytes, the oldest go first.
-type specCache struct {
-	mu    sync.Mutex
-	room  int
-	order *list.List // of *job.Spec, oldest first
-	byID  map[job.ID]*list.Element
-}
-
-func newSpecCache(room int) *specCache {
-	return &specCache{room: room, order: list.New(), byID: map[job.ID]*list.Element{}}
-}
-
-func specSize(s *job.Spec) int {
-	return 400 + len(s.Args) + len(s.Name) + len(s.Key) + 24*len(s.Needs) + 24*len(s.Features)
-}
-
-func (c *specCache) put(s *job.Spec) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.room -= specSize(s)
-	c.byID[s.ID] = c.order.PushBack(s)
-	for c.room < 0 {
-		c.remove(c.order.Front())
-	}
-}
-
-func (c *specCache) remove(e *list.Element) *job.Spec {
-	s := c.order.Remove(e).(*job.Spec)
-	delete(c.byID, s.ID)
-	c.room += specSize(s)
-	return s
-}
-
-// take gives a job and forgets it: it is rarely leased twice.
-func (c *specCache) take(id job.ID) *job.Spec {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if e := c.byID[id]; e != nil {
-		return c.remove(e)
-	}
-	return nil
 }

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"strings"
 	"time"
 
@@ -20,6 +21,7 @@ type round struct {
 	found *Found
 	batch Batch
 	after []func(error) // run once the batch is stored, or cannot be
+	looks []func(error) // run after those
 	room  int           // how much the machine may still draw of consequences
 	err   error         // the machine refused a change: the state in memory is of no use any more
 }
@@ -54,13 +56,7 @@ func (c *call) answer(v any, err error) { c.reply <- answer{v, err} }
 
 // work does one round.
 func (q *Queue) work(ctx context.Context, r *round) error {
-	if err := r.look(ctx); err != nil {
-		for _, c := range r.calls {
-			c.answer(nil, &RetryError{Cause: err})
-		}
-		r.calls = nil
-		q.Log.Warn("a lookup failed; the callers may try again", "err", err)
-	}
+	r.look(ctx)
 	r.advance()
 	answers := map[job.ID]answered{}
 	for _, c := range r.calls {
@@ -75,26 +71,38 @@ func (q *Queue) work(ctx context.Context, r *round) error {
 	return q.commit(ctx, r)
 }
 
-// look reads, in one go, what the commands name and memory does not hold.
-func (r *round) look(ctx context.Context) error {
+// look reads, in one go, what the commands name and memory does not hold. If that fails, those that asked for something are
+// refused; the others go on, above all the heartbeats.
+func (r *round) look(ctx context.Context) {
 	var query Query
+	var asking, others []*call
 	for _, c := range r.calls {
+		before := query.size()
 		if !c.request.IsZero() {
 			query.Requests = append(query.Requests, c.request)
 		}
 		if c.query != nil {
 			c.query(r.q.machine, &query)
 		}
+		if query.size() > before {
+			asking = append(asking, c)
+		} else {
+			others = append(others, c)
+		}
 	}
 	if query.Empty() {
-		return nil
+		return
 	}
 	found, err := r.q.Store.Lookup(ctx, &query)
-	if err != nil {
-		return fmt.Errorf("lookup: %w", err)
+	if err == nil {
+		r.found = found
+		return
 	}
-	r.found = found
-	return nil
+	r.q.Log.Warn("a lookup failed; the callers may try again", "err", err)
+	for _, c := range asking {
+		c.answer(nil, &RetryError{Cause: fmt.Errorf("lookup: %w", err)})
+	}
+	r.calls = others
 }
 
 // decide lets one command decide, and makes its changes and what follows from them.
@@ -206,6 +214,7 @@ func (r *round) apply(changes []job.Change) {
 			return
 		}
 		if r.err = r.q.machine.Apply(c); r.err == nil {
+			r.q.machine.Left(r.keep)
 			r.note(c)
 		}
 	}
@@ -220,6 +229,7 @@ func (r *round) advance() {
 		changes, err := r.q.machine.Advance(r.at, r.room)
 		r.err = err
 		r.room -= r.q.machine.Effort()
+		r.q.machine.Left(r.keep)
 		for _, c := range changes {
 			r.note(c)
 		}
@@ -240,7 +250,15 @@ func (r *round) note(c job.Change) {
 		r.stop(c.Job, c.Attempt.Number)
 		q.Log.Info("to be tried again", "job", c.Job, "attempt", c.Attempt.Number, "outcome", c.Attempt.Outcome, "detail", c.Attempt.Detail)
 	case job.JobEnded:
-		r.noteEnd(&c)
+		if c.Attempt != nil {
+			r.stop(c.Job, c.Attempt.Number)
+		}
+		r.after = append(r.after, func(error) { q.wake(c.Job) })
+		q.Log.Info("ended", "job", c.Job, "outcome", c.End.Outcome, "detail", c.End.Detail)
+	case job.JobDeleted:
+		r.lose(c.Job)
+	case job.BuildDeleted:
+		delete(r.found.Builds, c.Build)
 	case job.WorkerPut:
 		r.evict(c.Worker.Name, c.Worker.Session, job.ErrWorkerLive)
 	case job.WorkerRemoved:
@@ -266,19 +284,24 @@ func (r *round) note(c job.Change) {
 	}
 }
 
-func (r *round) noteEnd(c *job.JobEnded) {
-	q := r.q
-	rec := &job.Record{Spec: job.Spec{ID: c.Job}, Seq: c.Seq, End: &c.End}
-	if c.Attempt != nil {
-		rec.Last, rec.LastEnd = &c.Attempt.Attempt, c.Attempt
-		r.stop(c.Job, c.Attempt.Number)
-	}
+// keep adds a job that left memory to what is known of those that are not in it.
+func (r *round) keep(rec *job.Record) {
 	if r.found.Jobs == nil {
 		r.found.Jobs = map[job.ID]*job.Record{}
 	}
-	r.found.Jobs[c.Job] = rec
-	r.after = append(r.after, func(error) { q.wake(c.Job) })
-	q.Log.Info("ended", "job", c.Job, "outcome", c.End.Outcome, "detail", c.End.Detail)
+	if r.found.Kept == nil {
+		r.found.Kept = map[job.Identity]job.ID{}
+	}
+	r.found.Jobs[rec.Spec.ID] = rec
+	if rec.End.Outcome == job.Succeeded {
+		r.found.Kept[rec.Spec.Identity()] = rec.Spec.ID
+	}
+}
+
+// lose takes a deleted job out of that. An older success of its identity is not looked for: who asks runs it again.
+func (r *round) lose(id job.ID) {
+	delete(r.found.Jobs, id)
+	maps.DeleteFunc(r.found.Kept, func(_ job.Identity, kept job.ID) bool { return kept == id })
 }
 
 // match hands ready jobs to waiting workers.
@@ -333,7 +356,10 @@ func (r *round) finish(err error) {
 	for _, f := range r.after {
 		f(err)
 	}
-	r.after = nil
+	for _, f := range r.looks {
+		f(err)
+	}
+	r.after, r.looks = nil, nil
 }
 
 // persist commits a batch. A commit that failed may have happened: it is looked for before it is sent again.

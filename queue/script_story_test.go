@@ -61,7 +61,7 @@ func (w *world) tell(c job.Change) string {
 		return fmt.Sprintf("worker %s is no longer known", c.Name)
 	case job.ClassMarked:
 		if c.Since == 0 {
-			return fmt.Sprintf("class %s can be run again", tellClass(c.Class))
+			return fmt.Sprintf("class %s is unserved no more", tellClass(c.Class))
 		}
 		return fmt.Sprintf("class %s: nobody can run it any more", tellClass(c.Class))
 	case job.ChannelPut:

@@ -1,8 +1,10 @@
 package queue_test
 
 import (
+	"errors"
 	"fmt"
 	"testing"
+	"testing/synctest"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/headrace/headrace/job"
@@ -76,4 +78,55 @@ func TestStagedSubmissionRacesItsRepeat(t *testing.T) {
 	if err != nil || len(builds) != 1 || builds[0].Build.ID != a.receipt.Build {
 		t.Errorf("live builds %v, %v; want %s alone", builds, err, a.receipt.Build)
 	}
+}
+
+// Rule 3: somebody cancels the build while its pieces come in: the submission fails, and leaves nothing.
+func TestStagedBuildCancelledBetweenPieces(t *testing.T) {
+	t.Parallel()
+	inLab(t, func(t *testing.T, l *lab) {
+		l.commit = func(b *queue.Batch) error {
+			if added, ok := b.Changes[0].(job.BuildAdded); ok {
+				go func() { l.check(l.CancelBuild(t.Context(), added.Build.ID, false)) }()
+				synctest.Wait() // it stands in line before the next piece
+			}
+			return nil
+		}
+		r, err := l.Submit(t.Context(), large(l.Queue, 5000))
+		var again *queue.RetryError
+		if !errors.As(err, &again) {
+			t.Errorf("the submission was told %v, want a *RetryError", err)
+		}
+		l.commit = nil
+		recs, err := l.Store.Jobs(t.Context(), queue.JobFilter{})
+		if err != nil || len(recs) != 0 {
+			t.Errorf("%d jobs are left of build %s, %v", len(recs), r.Build, err)
+		}
+		if r, err = l.Submit(t.Context(), large(l.Queue, 5000)); err != nil || len(r.Jobs) != 5000 {
+			t.Errorf("again: %d jobs, %v", len(r.Jobs), err)
+		}
+	})
+}
+
+// The same between the last piece and the seal.
+func TestStagedBuildCancelledBeforeTheSeal(t *testing.T) {
+	t.Parallel()
+	inLab(t, func(t *testing.T, l *lab) {
+		pieces := 0
+		l.commit = func(b *queue.Batch) error {
+			if _, ok := b.Changes[len(b.Changes)-1].(job.BuildReferred); !ok {
+				return nil
+			}
+			if pieces++; pieces == 2 {
+				build := b.Changes[len(b.Changes)-1].(job.BuildReferred).Build
+				go func() { l.check(l.CancelBuild(t.Context(), build, false)) }()
+				synctest.Wait()
+			}
+			return nil
+		}
+		_, err := l.Submit(t.Context(), large(l.Queue, 3000))
+		var again *queue.RetryError
+		if !errors.As(err, &again) || pieces != 2 {
+			t.Errorf("after %d pieces the submission was told %v, want a *RetryError", pieces, err)
+		}
+	})
 }

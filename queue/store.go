@@ -88,8 +88,10 @@ type Query struct {
 }
 
 // Empty reports whether there is nothing to read.
-func (q *Query) Empty() bool {
-	return len(q.Jobs)+len(q.Kept)+len(q.Cached)+len(q.Took)+len(q.Builds)+len(q.Requests) == 0
+func (q *Query) Empty() bool { return q.size() == 0 }
+
+func (q *Query) size() int {
+	return len(q.Jobs) + len(q.Kept) + len(q.Cached) + len(q.Took) + len(q.Builds) + len(q.Requests)
 }
 
 // Found is what a Lookup read.

@@ -1,8 +1,12 @@
 package queue
 
 import (
+	"bytes"
 	"context"
+	"errors"
 	"fmt"
+	"maps"
+	"slices"
 
 	"github.com/headrace/headrace/job"
 )
@@ -29,14 +33,23 @@ type Receipt struct {
 // stageSize is how many jobs one round takes of a large submission.
 const stageSize = 2000
 
-// Submit asks for jobs, all or none. Needs name jobs of the same submission or others by id. A build of more than
+// MaxAlone is how many jobs one submission without a build may ask for: they are made in one round, which others wait for.
+const MaxAlone = 10_000
+
+// errGivenUp says that a large build was cancelled, or its owner stepped down, before it was complete.
+var errGivenUp = errors.New("the build was given up before it was complete")
+
+// Submit asks for jobs, all or none. It keeps nothing of what it was given. Needs name jobs of the same submission or others by id. A build of more than
 // some thousand jobs is staged: it grows unseen over many rounds, while others go on, and becomes visible by one
 // change; its Jobs must come dependencies first. Errors: *job.InvalidError, *job.ConflictError, *job.CycleError,
-// ErrNotFound with the place of the need or reference.
+// ErrNotFound with the place of the need or reference; *RetryError, too, if a large build was given up meanwhile.
 func (q *Queue) Submit(ctx context.Context, s Submission) (Receipt, error) {
 	given := q.name(&s)
-	if len(s.Jobs) > stageSize && s.Build != nil {
+	switch {
+	case len(s.Jobs) > stageSize && s.Build != nil:
 		return q.stage(ctx, &s, given)
+	case len(s.Jobs) > MaxAlone:
+		return Receipt{}, &job.InvalidError{Field: "jobs", Want: fmt.Sprintf("at most %d without a build", MaxAlone)}
 	}
 	receipt := Receipt{}
 	if s.Build != nil {
@@ -58,7 +71,8 @@ type given struct {
 	jobs  map[job.ID]bool
 }
 
-// name gives ids to what has none, without writing into the caller's slices.
+// name gives ids to what has none, and makes the submission the queue's own: the caller may change what it gave as soon as
+// Submit has returned, which may be before the owner has read it, and is before a worker gets it.
 func (q *Queue) name(s *Submission) given {
 	g := given{jobs: map[job.ID]bool{}}
 	if s.Build != nil {
@@ -67,15 +81,19 @@ func (q *Queue) name(s *Submission) given {
 		if !g.build {
 			b.ID = q.NewID()
 		}
+		b.Labels = maps.Clone(b.Labels)
 		s.Build = &b
 	}
+	s.Refs = slices.Clone(s.Refs)
 	jobs := make([]job.Spec, len(s.Jobs))
 	copy(jobs, s.Jobs)
 	for i := range jobs {
-		if jobs[i].ID.IsZero() {
-			jobs[i].ID = q.NewID()
+		spec := &jobs[i]
+		spec.Args, spec.Features, spec.Needs = bytes.Clone(spec.Args), slices.Clone(spec.Features), slices.Clone(spec.Needs)
+		if spec.ID.IsZero() {
+			spec.ID = q.NewID()
 		} else {
-			g.jobs[jobs[i].ID] = true
+			g.jobs[spec.ID] = true
 		}
 	}
 	s.Jobs = jobs
@@ -213,30 +231,41 @@ func (q *Queue) pieces(ctx context.Context, s *Submission, g given) (Receipt, er
 	}
 	// The seal carries the request: what it answers is the answer to the whole.
 	return do(ctx, q, command{name: submitName}, func(r *round) ([]job.Change, Receipt, error) {
+		if !r.growing(s.Build.ID) {
+			return nil, Receipt{}, &RetryError{Cause: errGivenUp}
+		}
 		changes, err := r.q.machine.Seal(s.Build.ID)
 		return changes, receipt, err
 	})
 }
 
+// growing reports whether the build is live and not complete.
+func (r *round) growing(build job.ID) bool {
+	b, ok := r.q.machine.Build(build)
+	return ok && b.Staged
+}
+
 // restate lets the needs of one job name the jobs that stand for those of earlier pieces.
 func restate(spec *job.Spec, place int, stands map[job.ID]job.ID) error {
-	needs := make([]job.Need, len(spec.Needs))
-	copy(needs, spec.Needs)
-	for i := range needs {
-		if id, ok := stands[needs[i].Job]; ok {
-			needs[i].Job = id
+	for i := range spec.Needs {
+		if id, ok := stands[spec.Needs[i].Job]; ok {
+			spec.Needs[i].Job = id
 		}
 	}
 	if _, twice := stands[spec.ID]; twice {
 		return &job.InvalidError{Field: fmt.Sprintf("jobs[%d].id", place), Want: fmt.Sprintf("%s is already in use", spec.ID)}
 	}
-	spec.Needs = needs
 	return nil
 }
 
+// submitPiece makes one piece of a large build. The first makes the build; for a later one it must be there still, or what
+// was made before would be missing.
 func (q *Queue) submitPiece(ctx context.Context, piece *job.Submission, g given) ([]job.Submitted, error) {
 	ctx = context.WithValue(ctx, requestKey{}, nil)
 	return do(ctx, q, command{name: "submit a piece", weight: len(piece.Jobs), query: askAbout(piece, g)}, func(r *round) ([]job.Change, []job.Submitted, error) {
+		if (piece.First > 0 || len(piece.Jobs) == 0) && !r.growing(piece.Build.ID) {
+			return nil, nil, &RetryError{Cause: errGivenUp}
+		}
 		return r.q.machine.Submit(r.at.Now, piece, &r.found.Facts)
 	})
 }

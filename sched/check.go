@@ -56,7 +56,7 @@ func (c *check) job(j *job.Job) {
 		c.want(false, "job %s is Ready and in no heap", j.ID())
 		return
 	}
-	key := heapKey{j.Class(), j.Audience().Key(), j.Exclusive()}
+	key := heapOf(j)
 	c.want(e.in.key == key, "job %s is in heap %v, want %v", j.ID(), e.in.key, key)
 	c.want(e.priority == j.Priority() && e.path == int64(j.Path()), "job %s is ranked (%d, %d), want (%d, %d)",
 		j.ID(), e.priority, e.path, j.Priority(), j.Path())

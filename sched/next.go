@@ -1,6 +1,7 @@
 package sched
 
 import (
+	"iter"
 	"math/bits"
 	"slices"
 	"strings"
@@ -19,8 +20,7 @@ func (s *Scheduler) Next(now job.Time) (j *job.Job, name string, ok bool) {
 		return nil, "", false
 	}
 	for {
-		heads := s.heads(now)
-		if j, w := s.choose(heads, now); j != nil {
+		if j, w := s.choose(s.look(now), now); j != nil {
 			w.turn = s.turn
 			return j, w.Name, true
 		}
@@ -40,58 +40,74 @@ type head struct {
 	groupUse, groupShares     int64
 }
 
-// heads gives the head of each heap that a waiting worker could be served from.
-func (s *Scheduler) heads(now job.Time) []head {
+// look gives the head of each heap that a worker could be served from now, in no order.
+func (s *Scheduler) look(now job.Time) []head {
 	s.stamp++
-	var list []*ready
-	take := func(c *class) {
-		for i := 0; i < len(c.heaps); i++ {
-			r := c.heaps[i]
-			if r.stamp == s.stamp {
-				continue
-			}
-			r.stamp = s.stamp
-			for len(r.entries) > 0 && s.park(r.entries[0]) {
-			}
-			if len(r.entries) == 0 {
-				i-- // parked to the last: another heap is in its place
-				continue
-			}
-			list = append(list, r)
+	s.able, s.heads = s.able[:0], s.heads[:0]
+	for _, w := range s.waiting {
+		if w.turn != s.turn && w.open(now) {
+			w.able = s.stamp
+			s.able = append(s.able, w)
 		}
 	}
-	if len(s.waiting) < len(s.open) {
-		for _, w := range s.waiting {
+	if len(s.able) < len(s.open) {
+		for _, w := range s.able {
 			for _, c := range w.classes {
-				if c.place != 0 && !s.closed(c) {
-					take(c)
+				if c.place != 0 && c.seen != s.stamp {
+					s.lookInto(c, now)
 				}
 			}
 		}
-	} else {
-		for _, c := range slices.Clone(s.open) {
-			if !s.closed(c) && slices.ContainsFunc(c.workers, func(w *worker) bool { return w.place != 0 }) {
-				take(c)
-			}
+		return s.heads
+	}
+	for _, c := range slices.Clone(s.open) {
+		if slices.ContainsFunc(c.workers, func(w *worker) bool { return w.able == s.stamp }) {
+			s.lookInto(c, now)
 		}
 	}
-	heads := make([]head, len(list))
-	for i, r := range list {
-		heads[i] = s.head(r, r.entries[0], now)
-	}
-	return heads
+	return s.heads
 }
 
-func (s *Scheduler) closed(c *class) bool {
-	policy := s.m.Channel(c.key.Channel)
-	return policy.Closed(c.key.Kind)
+// open: the worker has room for a job.
+func (w *worker) open(now job.Time) bool { return w.Free(now) && w.used < int(w.Slots) && w.held == 0 }
+
+func (s *Scheduler) lookInto(c *class, now job.Time) {
+	c.seen = s.stamp
+	if s.paused(c, now) {
+		return
+	}
+	for i := 0; i < len(c.heaps); i++ {
+		r := c.heaps[i]
+		for len(r.entries) > 0 && r.entries[0].gated && s.park(r.entries[0]) {
+		}
+		if len(r.entries) == 0 {
+			i-- // parked to the last: another heap is in its place
+			continue
+		}
+		s.heads = append(s.heads, s.head(r, r.entries[0], now))
+	}
+}
+
+// read gives the class's channel as it is at this decision.
+func (s *Scheduler) read(c *class, now job.Time) *channel {
+	if c.channel.seen != s.stamp {
+		c.channel.policy = s.m.Channel(c.key.Channel)
+		c.channel.use, c.channel.shares = s.m.ChannelUse(c.key.Channel, now)
+		c.channel.seen = s.stamp
+	}
+	return c.channel
+}
+
+// paused: nothing of the class may start.
+func (s *Scheduler) paused(c *class, now job.Time) bool {
+	return s.read(c, now).policy.Closed(c.key.Kind)
 }
 
 func (s *Scheduler) head(r *ready, e *entry, now job.Time) head {
-	h := head{entry: e, channel: r.key.class.Channel}
-	h.channelUse, h.channelShares = s.m.ChannelUse(h.channel, now)
-	for i, g := range r.audience.Groups() {
-		use, shares := s.m.GroupUse(h.channel, g, now)
+	c := s.read(r.class, now)
+	h := head{entry: e, channel: r.key.class.Channel, channelUse: c.use, channelShares: c.shares}
+	for i, g := range r.groups {
+		use, shares := g.Use(now)
 		if i == 0 || lessUse(use, shares, h.groupUse, h.groupShares) {
 			h.groupUse, h.groupShares = use, shares
 		}
@@ -134,49 +150,90 @@ func (h *head) compare(o *head) int {
 	return int(h.job.Seq() - o.job.Seq())
 }
 
-// choose gives the first job in order that a waiting worker may take, and the best such worker. An exclusive job
-// that finds none reserves the worker that is free soonest.
+// choose gives the first job in order that a waiting worker may take, and the best such worker. What an exclusive job
+// may not lose to is served only after it has set its worker aside, whatever the order says: else each time the
+// worker is empty at last, one that comes before it by share, path or age would fill it again.
 func (s *Scheduler) choose(heads []head, now job.Time) (*job.Job, *worker) {
-	if len(heads) > 1 {
-		slices.SortFunc(heads, func(a, b head) int { return a.compare(&b) })
-	}
 	for _, w := range s.reserved {
 		w.reserved = nil
 	}
 	s.reserved = s.reserved[:0]
+	exclusive := s.exclusive[:0]
 	for i := range heads {
-		h := &heads[i]
-		if w := s.best(h, now); w != nil {
+		if heads[i].in.key.exclusive {
+			exclusive = append(exclusive, heads[i])
+		}
+	}
+	s.exclusive = exclusive
+	slices.SortFunc(exclusive, func(a, b head) int { return a.compare(&b) })
+	for h := range s.inOrder(heads) {
+		for len(exclusive) > 0 && exclusive[0].holdsBack(h) {
+			s.reserve(&exclusive[0], now)
+			exclusive = exclusive[1:]
+		}
+		if w := s.best(h); w != nil {
 			return h.job, w
 		}
-		if h.job.Exclusive() {
-			s.reserve(h, now)
+		if !h.in.key.exclusive {
+			h.in.class.passed = s.stamp
 		}
 	}
 	return nil, nil
 }
 
+// inOrder gives the heads in order, and spares the rest the sorting: unless a worker is set aside, the first is
+// placed, and where one of a class finds no worker, no later one does.
+func (s *Scheduler) inOrder(heads []head) iter.Seq[*head] {
+	passed := func(h head) bool { return h.in.class.passed == s.stamp && !h.in.key.exclusive }
+	return func(yield func(*head) bool) {
+		if len(heads) == 0 {
+			return
+		}
+		first := 0
+		for i := range heads {
+			if heads[i].compare(&heads[first]) < 0 {
+				first = i
+			}
+		}
+		heads[0], heads[first] = heads[first], heads[0]
+		if !yield(&heads[0]) {
+			return
+		}
+		rest := slices.DeleteFunc(heads[1:], passed)
+		slices.SortFunc(rest, func(a, b head) int { return a.compare(&b) })
+		for i := range rest {
+			if !passed(rest[i]) && !yield(&rest[i]) {
+				return
+			}
+		}
+	}
+}
+
+// holdsBack reports whether the worker set aside for h, which is exclusive, is not for o: only a higher priority may
+// have it, or, where jobs go by age, an older job.
+func (h *head) holdsBack(o *head) bool {
+	if h.channel != o.channel {
+		return false
+	}
+	if h.in.byAge {
+		return h.job.Seq() <= o.job.Seq()
+	}
+	return h.priority >= o.priority
+}
+
 // best gives the best waiting worker that may take the job now: the least loaded for its speed, then the one with the
 // fewest features that the job does not need, then by name.
-func (s *Scheduler) best(h *head, now job.Time) *worker {
+func (s *Scheduler) best(h *head) *worker {
 	var best *worker
 	for _, w := range h.in.class.workers {
-		if w.place == 0 || w.turn == s.turn || !s.takes(w, h, now) {
-			continue
+		if w.able != s.stamp || h.in.key.exclusive && w.used > 0 || w.reserved != nil && w.reserved != h.job {
+			continue // those that come before whom it is set aside for have had their turn
 		}
 		if best == nil || w.better(best) {
 			best = w
 		}
 	}
 	return best
-}
-
-func (s *Scheduler) takes(w *worker, h *head, now job.Time) bool {
-	if !w.Free(now) || w.used >= int(w.Slots) || w.held > 0 || h.job.Exclusive() && w.used > 0 {
-		return false
-	}
-	r := w.reserved
-	return r == nil || r.Class().Channel == h.channel && h.priority > r.Priority()
 }
 
 func (w *worker) better(o *worker) bool {
@@ -192,6 +249,18 @@ func (w *worker) better(o *worker) bool {
 
 // reserve sets the worker aside that is free soonest, among those that are alive: they wait or work.
 func (s *Scheduler) reserve(h *head, now job.Time) {
+	best := s.best(h)
+	if best == nil {
+		best = s.soonestFor(h, now)
+	}
+	if best != nil {
+		best.reserved = h.job
+		s.reserved = append(s.reserved, best)
+	}
+}
+
+// soonestFor finds the worker that is free soonest, where none is free.
+func (s *Scheduler) soonestFor(h *head, now job.Time) *worker {
 	var best *worker
 	var soonest job.Time
 	for _, w := range h.in.class.workers {
@@ -203,10 +272,7 @@ func (s *Scheduler) reserve(h *head, now job.Time) {
 			best, soonest = w, free
 		}
 	}
-	if best != nil {
-		best.reserved = h.job
-		s.reserved = append(s.reserved, best)
-	}
+	return best
 }
 
 // freeAt guesses when the last of the worker's attempts ends.

@@ -55,7 +55,8 @@ func TestQ17BlockedHeadsAreNotLookedAtAgain(t *testing.T) {
 	}
 	// From here a decision sees one heap with the free jobs, and nothing of the rest.
 	for i := 1; i < 50; i++ {
-		if n := len(l.s.heads(l.now)); n != 1 {
+		l.s.Begin()
+		if n := len(l.s.look(l.now)); n != 1 {
 			t.Fatalf("decision %d looks at %d heads, want 1", i, n)
 		}
 		if j, _, _, _ := l.next(); j.ID() != free[i] {
@@ -119,7 +120,8 @@ func TestDecisionLooksAtNothingThatTheWorkerCannotRun(t *testing.T) {
 	}
 	mine := l.submit(job.Build{}, job.Spec{System: "x"})
 	l.s.Want("w", 1, 0)
-	if n := len(l.s.heads(l.now)); n != 1 {
+	l.s.Begin()
+	if n := len(l.s.look(l.now)); n != 1 {
 		t.Errorf("looks at %d heads, want 1", n)
 	}
 	if j, _, _, ok := l.next(); !ok || j.ID() != mine[0] {
@@ -244,5 +246,34 @@ func TestQ29ABumpMovesAJobAtOnce(t *testing.T) {
 	}
 	if j, _, _, _ := l.next(); j.Name() != "other0" {
 		t.Errorf("got %s next, want the oldest of the others", j.Name())
+	}
+}
+
+// A decision over many share groups looks at each once, sorts nothing and allocates no lists: who asks under which limits
+// makes no difference. Counted, not timed; BenchmarkNextManyGroups has the time.
+func TestDecisionOverManyGroupsSortsNothing(t *testing.T) {
+	t.Parallel()
+	const groups = 1000
+	l := crowded(t, groups, false)
+	for i := range groups {
+		limits := job.Limits{Timeout: time.Duration(i+1) * time.Minute}
+		l.submit(job.Build{Group: "group-0", Limits: limits}, job.Spec{})
+	}
+	l.s.Begin()
+	before := slices.Clone(l.s.look(l.now))
+	if len(before) != groups {
+		t.Fatalf("looks at %d heads, want %d, one a group", len(before), groups)
+	}
+	if _, _, ok := l.s.Next(l.now); !ok {
+		t.Fatal("no decision")
+	}
+	moved := 0
+	for i, h := range l.s.heads {
+		if h.entry != before[i].entry {
+			moved++
+		}
+	}
+	if moved > 2 {
+		t.Errorf("%d heads changed their places to find the first, want 2", moved)
 	}
 }

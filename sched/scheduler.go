@@ -16,20 +16,25 @@ type Scheduler struct {
 	classes map[job.Class]*class
 	workers map[string]*worker
 	gates   map[gateKey]*gate
+	// channels are as they were at the last decision that came upon them.
+	channels map[string]*channel
 	// Classes with a ready job, and workers that wait, in an order that depends on the history alone.
 	open     []*class
 	waiting  []*worker
 	reserved []*worker
 	turn     int64
-	stamp    int64
-	idle     int // classes that no ready job is in
+	stamp    int64 // of the decision
+	idle     int   // classes that no ready job is in
+	// What a decision looks at, kept to be used again.
+	able             []*worker
+	heads, exclusive []head
 }
 
 // New gives a scheduler that knows what the machine knows. Nobody waits yet.
 func New(m *job.Machine) *Scheduler {
 	s := &Scheduler{
 		m: m, entries: map[*job.Job]*entry{}, heaps: map[heapKey]*ready{}, classes: map[job.Class]*class{},
-		workers: map[string]*worker{}, gates: map[gateKey]*gate{},
+		workers: map[string]*worker{}, gates: map[gateKey]*gate{}, channels: map[string]*channel{},
 	}
 	for _, n := range m.Workers() {
 		s.updateWorker(n)
@@ -44,19 +49,22 @@ func New(m *job.Machine) *Scheduler {
 // heapKey tells the heaps of ready jobs apart: within one, the order never depends on the moment.
 type heapKey struct {
 	class     job.Class
-	audience  string
+	groups    string
 	exclusive bool
+}
+
+func heapOf(j *job.Job) heapKey {
+	return heapKey{j.Class(), strings.Join(j.Audience().Groups(), "\x00"), j.Exclusive()}
 }
 
 // ready is a heap of ready jobs.
 type ready struct {
-	key      heapKey
-	class    *class
-	audience *job.Audience
-	byAge    bool
-	entries  []*entry
-	place    int // in class.heaps, from 1; 0: not there
-	stamp    int64
+	key     heapKey
+	class   *class
+	groups  []job.Meter
+	byAge   bool
+	entries []*entry
+	place   int // in class.heaps, from 1; 0: not there
 }
 
 // entry is a ready job in a heap, with what it is sorted by.
@@ -67,15 +75,26 @@ type entry struct {
 	priority int32
 	path     int64
 	holds    bool
+	gated    bool // it has a concurrency key
 	parked   *parking
 }
 
 type class struct {
 	key     job.Class
+	channel *channel
 	heaps   []*ready // not empty
 	workers []*worker
-	entries int // jobs that are ready or parked
-	place   int // in open, from 1
+	entries int   // jobs that are ready or parked
+	place   int   // in open, from 1
+	seen    int64 // the decision that looked at its heaps
+	passed  int64 // the decision that found no worker for one of its jobs
+}
+
+// channel is what a decision needs of one.
+type channel struct {
+	policy      job.Channel
+	use, shares int64
+	seen        int64 // the decision for which it was read
 }
 
 type worker struct {
@@ -87,6 +106,7 @@ type worker struct {
 	load     float64
 	place    int // in waiting, from 1
 	turn     int64
+	able     int64 // the decision that may serve it
 	reserved *job.Job
 }
 
@@ -202,7 +222,11 @@ func (s *Scheduler) unmatch(w *worker) {
 func (s *Scheduler) class(key job.Class) *class {
 	c := s.classes[key]
 	if c == nil {
-		c = &class{key: key}
+		c = &class{key: key, channel: s.channels[key.Channel]}
+		if c.channel == nil {
+			c.channel = &channel{}
+			s.channels[key.Channel] = c.channel
+		}
 		s.classes[key] = c
 		s.idle++
 		for _, n := range s.m.Workers() {
@@ -253,7 +277,7 @@ func (s *Scheduler) updateJob(j *job.Job) {
 		return
 	}
 	if e == nil {
-		e = &entry{job: j}
+		e = &entry{job: j, gated: j.Gate().Key != ""}
 		s.entries[j] = e
 	}
 	if !isReady {
@@ -268,7 +292,7 @@ func (s *Scheduler) updateJob(j *job.Job) {
 // enter puts a ready job where it belongs by its present rank.
 func (s *Scheduler) enter(e *entry) {
 	j := e.job
-	key := heapKey{j.Class(), j.Audience().Key(), j.Exclusive()}
+	key := heapOf(j)
 	byAge := s.m.Channel(key.class.Channel).Discipline == job.ByAge
 	priority, path := j.Priority(), int64(j.Path())
 	if e.in != nil && e.in.key == key && e.in.byAge == byAge && e.parked == nil {
@@ -282,7 +306,10 @@ func (s *Scheduler) enter(e *entry) {
 	e.priority, e.path = priority, path
 	r := s.heaps[key]
 	if r == nil {
-		r = &ready{key: key, class: s.class(key.class), audience: j.Audience()}
+		r = &ready{key: key, class: s.class(key.class)}
+		for _, g := range j.Audience().Groups() {
+			r.groups = append(r.groups, s.m.GroupMeter(key.class.Channel, g))
+		}
 		s.heaps[key] = r
 	}
 	if r.byAge != byAge {

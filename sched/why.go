@@ -1,6 +1,7 @@
 package sched
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -155,7 +156,7 @@ func (s *Scheduler) unserved(e *Explanation, j *job.Job, now job.Time) {
 	e.add(r)
 }
 
-// nearest lists the workers that lack least.
+// nearest lists the workers that lack least, the free ones first.
 func (s *Scheduler) nearest(j *job.Job, now job.Time) []Near {
 	var list []Near
 	for _, name := range s.m.Workers() {
@@ -165,11 +166,9 @@ func (s *Scheduler) nearest(j *job.Job, now job.Time) []Near {
 		}
 		list = append(list, Near{Worker: name, Lacks: w.Lacks(j.Class()), Busy: w.busy(j, now)})
 	}
-	slices.SortStableFunc(list, func(a, b Near) int {
-		if n := len(a.Lacks) - len(b.Lacks); n != 0 {
-			return n
-		}
-		return len(a.Busy) - len(b.Busy)
+	busy := func(n Near) int { return min(len(n.Busy), 1) }
+	slices.SortFunc(list, func(a, b Near) int {
+		return cmp.Or(len(a.Lacks)-len(b.Lacks), busy(a)-busy(b), strings.Compare(a.Worker, b.Worker))
 	})
 	return list[:min(len(list), 5)]
 }
@@ -187,12 +186,23 @@ func (w *worker) busy(j *job.Job, now job.Time) string {
 		return fmt.Sprintf("all %d slots are taken", w.Slots)
 	case j.Exclusive() && w.used > 0:
 		return fmt.Sprintf("runs %d others, and this job wants it to itself", w.used)
-	case w.reserved != nil && w.reserved != j:
-		return "set aside for " + label(w.reserved)
+	case w.lost(j) != nil:
+		return "set aside for " + label(w.lost(j))
 	case w.place == 0:
 		return "does not ask for work"
 	}
 	return ""
+}
+
+// lost gives the exclusive job that the worker was set aside for by the last decision, if that still waits and is not j.
+func (w *worker) lost(j *job.Job) *job.Job {
+	if w.reserved == nil || w.reserved == j {
+		return nil
+	}
+	if _, waits := w.reserved.State().(job.Ready); !waits {
+		return nil
+	}
+	return w.reserved
 }
 
 // ready says what holds back a job that could start.
@@ -237,11 +247,11 @@ func (s *Scheduler) freeWorkers(e *Explanation, x *entry, now job.Time) bool {
 		if w.used >= int(w.Slots) || w.held > 0 || x.job.Exclusive() && w.used > 0 {
 			continue
 		}
-		if w.reserved != nil && w.reserved != x.job {
+		if r := w.lost(x.job); r != nil {
 			reserved++
 			e.add(Reason{
-				What: Reserved, Job: w.reserved.ID(), Name: w.reserved.Name(), Worker: w.Name,
-				Text: fmt.Sprintf("%s is set aside for %s, which is exclusive", w.Name, label(w.reserved)),
+				What: Reserved, Job: r.ID(), Name: r.Name(), Worker: w.Name,
+				Text: fmt.Sprintf("%s is set aside for %s, which is exclusive", w.Name, label(r)),
 			})
 			continue
 		}
@@ -268,13 +278,19 @@ func (e *Explanation) states() string {
 	return strings.Join(list, "; ")
 }
 
-// ahead counts the ready jobs that would go before x on one of the workers that could run it.
+// ahead counts the ready jobs that would go before x on one of the workers that could run it. What is paused goes before
+// nobody, but for one that is paused as well: they may be let go at the same time.
 func (s *Scheduler) ahead(x *entry, now job.Time) int {
+	s.stamp++ // what was read for the last decision is old
 	seen := map[*ready]bool{}
 	mine := s.head(x.in, x, now) // x itself may be parked
 	count := 0
+	paused := s.paused(x.in.class, now)
 	for _, w := range x.in.class.workers {
 		for _, c := range w.classes {
+			if !paused && s.paused(c, now) {
+				continue
+			}
 			for _, r := range c.heaps {
 				if seen[r] || count >= AheadMax {
 					continue
@@ -319,7 +335,7 @@ func (s *Scheduler) guess(x *entry, ahead int, now job.Time) time.Time {
 		if x.job.Exclusive() {
 			at = max(at, s.freeAt(w, now))
 		}
-		if r := w.reserved; r != nil && r != x.job {
+		if r := w.lost(x.job); r != nil {
 			at = max(at, s.freeAt(w, now).Add(r.Estimate()))
 		}
 		if first == 0 || at < first {

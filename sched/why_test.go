@@ -1,6 +1,7 @@
 package sched
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -74,5 +75,75 @@ func TestQ31WhyNamesTheNearestWorker(t *testing.T) {
 	}
 	if len(e.Nearest) != 5 || e.Nearest[0].Worker != "z" || len(e.Nearest[0].Lacks) != 1 || e.Nearest[0].Lacks[0] != "feature kvm" {
 		t.Errorf("nearest %+v, want z first, which lacks kvm alone, and five in all", e.Nearest)
+	}
+}
+
+// Paused jobs are ahead of nobody, but for those that are paused themselves.
+func TestAheadCountsNothingPaused(t *testing.T) {
+	t.Parallel()
+	l := newLab(t)
+	paused := job.DefaultChannel("")
+	paused.PausedKinds = []string{"p"}
+	l.do(l.m.SetChannel(paused))
+	l.worker(job.Worker{Name: "w", Kinds: []string{"k", "p"}})
+	held := l.submit(job.Build{}, many(5, job.Spec{Kind: "p"})...)
+	free := l.submit(job.Build{}, many(2, job.Spec{})...)
+	for _, c := range []struct {
+		id   job.ID
+		want int
+	}{{free[0], 0}, {free[1], 1}, {held[4], 4}} {
+		j, _ := l.m.Job(c.id)
+		if got := l.s.Why(j, l.now).Ahead; got != c.want {
+			t.Errorf("job %d of kind %s: %d ahead, want %d", j.Seq(), j.Class().Kind, got, c.want)
+		}
+	}
+}
+
+// Of the workers that could run a job, the free come first and then the busy, each by name, however long the reasons are.
+func TestNearestNamesTheFreeFirst(t *testing.T) {
+	t.Parallel()
+	l := newLab(t)
+	for _, n := range []string{"d", "b", "c", "a"} {
+		l.worker(job.Worker{Name: n})
+	}
+	l.do(l.m.Drain("b", true)) // a shorter text than that of a
+	l.submit(job.Build{Priority: 1}, job.Spec{Name: "runs", Pin: "a"})
+	l.s.Want("a", 1, 0)
+	l.next()
+	l.s.Want("c", 1, 0)
+	l.s.Want("d", 1, 0)
+	id := l.submit(job.Build{}, job.Spec{})
+	j, _ := l.m.Job(id[0])
+	var got []string
+	for _, n := range l.s.Why(j, l.now).Nearest {
+		got = append(got, n.Worker)
+	}
+	if want := []string{"c", "d", "a", "b"}; !slices.Equal(got, want) {
+		t.Errorf("nearest are %v, want %v", got, want)
+	}
+}
+
+// A worker is not said to be set aside for a job that waits no more.
+func TestSetAsideForNobody(t *testing.T) {
+	t.Parallel()
+	l := newLab(t)
+	l.worker(job.Worker{Name: "w", Slots: 2})
+	l.submit(job.Build{}, job.Spec{Name: "first"})
+	l.s.Want("w", 2, 0)
+	l.next()
+	perf := l.submit(job.Build{}, job.Spec{Name: "perf", Exclusive: true})
+	other := l.submit(job.Build{}, job.Spec{Name: "other"})
+	l.next()
+	reserved := func() bool {
+		j, _ := l.m.Job(other[0])
+		return slices.ContainsFunc(l.s.Why(j, l.now).Reasons, func(r Reason) bool { return r.What == Reserved && r.Job == perf[0] })
+	}
+	if !reserved() {
+		t.Error("why does not tell for whom the worker is set aside")
+	}
+	l.s.Want("w", 0, 0)
+	l.do(l.m.CancelJob(l.now, perf[0], job.ID{}, true, ""))
+	if l.next(); reserved() {
+		t.Error("why tells that the worker is set aside for a job that was cancelled")
 	}
 }

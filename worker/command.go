@@ -12,7 +12,7 @@ import (
 	"github.com/headrace/headrace/job"
 )
 
-// DefaultLogLimit is the limit on a log for which a Command sets none: 64 MiB.
+// DefaultLogLimit is the limit on the output of a Command that sets none: 64 MiB.
 const DefaultLogLimit = 64 << 20
 
 // Command is what the command executor runs.
@@ -33,7 +33,8 @@ type Command struct {
 	// Outputs are globs for files under Dir, with / between names; ** stands for any number of folders. Each
 	// must match at least one file when the command succeeds.
 	Outputs []string
-	// LogLimit bounds the log in bytes; 0: DefaultLogLimit.
+	// LogLimit bounds the output in bytes, as the command wrote it; 0: DefaultLogLimit. The log's file is larger
+	// by its framing.
 	LogLimit int64
 }
 
@@ -53,7 +54,8 @@ type Result struct {
 	Started, Ended time.Time
 	// Outputs are the files that the globs matched, sorted by path. Only a success has any.
 	Outputs []Output
-	// Tail holds the last lines of the log, at most 20.
+	// Tail holds the last lines of the log, at most 20, each cut to MaxExcerptText; a line is whole there, not in pieces,
+	// and without what a carriage return had overwritten.
 	Tail []Line
 }
 

@@ -20,7 +20,7 @@ const DefaultGrace = 5 * time.Second
 const killPatience = 10 * time.Second
 
 // drainPatience is how long output may go on after the whole tree is gone. Then only a process that got
-// hold of a pipe without descending from the command, as a daemon may, can still have it open.
+// hold of the pipe without descending from the command, as a daemon may, can still have it open.
 const drainPatience = 2 * time.Second
 
 // Executor runs commands on this machine. The zero value is ready. It may be used by many
@@ -31,6 +31,9 @@ type Executor struct {
 	// Now, once closed, kills at once whatever runs, without SIGTERM and grace. Attempts not asked to
 	// end before then end as Cancelled. nil: never.
 	Now <-chan struct{}
+	// Owner names whom the attempts belong to, as a text without NUL that is the same the next time. The processes carry it
+	// in the variable HEADRACE_OWNER, by which Reap finds what a killed program and its killed supervisors left; "": nobody.
+	Owner string
 
 	noCgroup bool          // Tests: as on a machine where there are none.
 	lost     time.Duration // Tests: how long a supervisor may take to kill; 0: lostPatience.
@@ -49,8 +52,9 @@ type verdict struct {
 // Execute runs c as one attempt, and returns when no process of it is left. It does not
 // return an error: whatever happens is an outcome.
 //
-// The output goes into log, which the caller closes, and line by line to onLine, if that is not nil. onLine
-// is never called twice at once and must not block, for the command then blocks too.
+// The output goes into log, which the caller closes, and line by line to onLine, if that is not nil. A line whose
+// end does not come soon is also told as Pending, with what there is of it. onLine is never called twice at once
+// and must not block, for the command then blocks too.
 //
 // When ctx is done the attempt ends as Cancelled, with the cause of ctx in the message; but a command that had
 // already ended by itself counts as it ended.
@@ -69,7 +73,7 @@ func (e Executor) Execute(ctx context.Context, c Command, log *LogWriter, onLine
 	if v.message != "" {
 		t.note("%v: %s", v.outcome, v.message)
 	}
-	r.Tail = t.tail
+	r.Tail = t.end()
 	r.Ended = time.Now().UTC().Truncate(time.Microsecond)
 	return r
 }
@@ -114,38 +118,30 @@ func aborted(err error) verdict { return verdict{job.Aborted, job.NoDetail, err.
 
 // run has the command run, and returns when it is gone and all of its output is read.
 func (e Executor) run(ctx context.Context, c Command, spec startSpec, t *transcript) (*watch, error) {
-	outR, outW, err := os.Pipe()
+	r, w, err := os.Pipe()
 	if err != nil {
 		return nil, fmt.Errorf("make a pipe: %v", err)
 	}
-	defer outR.Close() // Only read from.
-	errR, errW, err := os.Pipe()
-	if err != nil {
-		_ = outW.Close() // Nothing was written.
-		return nil, fmt.Errorf("make a pipe: %v", err)
-	}
-	defer errR.Close() // Only read from.
-	tree, err := startTree(spec, !e.noCgroup, outW, errW)
-	_, _ = outW.Close(), errW.Close() // The tree has its own copies.
+	defer r.Close() // Only read from.
+	tree, err := startTree(spec, !e.noCgroup, e.Owner, w)
+	_ = w.Close() // The tree has its own copy.
 	if err != nil {
 		_ = os.Remove(spec.script) // It may not exist, or be "".
 		return nil, err
 	}
 	var work sync.WaitGroup
-	var outWhole, errWhole bool
+	whole := false
 	work.Go(tree.listen)
-	work.Go(func() { outWhole = t.pump(Stdout, outR) })
-	work.Go(func() { errWhole = t.pump(Stderr, errR) })
-	w := &watch{Executor: e, command: c, tree: tree, transcript: t}
-	w.until(ctx)
+	work.Go(func() { whole = t.pump(r) })
+	seen := &watch{Executor: e, command: c, tree: tree, transcript: t}
+	seen.until(ctx)
 	tree.close()
-	late := time.Now().Add(drainPatience)
-	_, _ = outR.SetReadDeadline(late), errR.SetReadDeadline(late) // Pipes have deadlines.
+	_ = r.SetReadDeadline(time.Now().Add(drainPatience)) // Pipes have deadlines.
 	work.Wait()
-	if !outWhole || !errWhole {
+	if !whole {
 		t.note("a process outside of the attempt still holds its output open; what it writes is not kept")
 	}
-	return w, nil
+	return seen, nil
 }
 
 // watch is the executor's side of a running attempt.

@@ -63,9 +63,20 @@ func (w *watch) exitVerdict(r *Result, end ended) verdict {
 func (w *watch) logVerdict() verdict {
 	err := w.transcript.failure()
 	if errors.Is(err, ErrLogLimit) {
-		return verdict{job.Failed, job.LogLimit, fmt.Sprintf("more than %d bytes of log", w.command.LogLimit)}
+		return verdict{job.Failed, job.LogLimit, fmt.Sprintf("the log limit of %s was reached", bytesOf(w.command.LogLimit))}
 	}
 	return aborted(err)
+}
+
+// bytesOf writes a size for people, in the largest unit that divides it.
+func bytesOf(n int64) string {
+	units := [...]string{"bytes", "KiB", "MiB", "GiB", "TiB"}
+	i := 0
+	for n > 0 && n%1024 == 0 && i < len(units)-1 {
+		n /= 1024
+		i++
+	}
+	return fmt.Sprintf("%d %s", n, units[i])
 }
 
 // notStarted judges why a program that is there could not be started: the machine's lack of something is an

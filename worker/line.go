@@ -13,17 +13,16 @@ const MaxLineText = 8 << 10
 type Stream uint8
 
 const (
-	// Stdout: the command's standard output.
+	// Stdout: the command's output. Its standard output and standard error are one stream, as only so the order in
+	// which it wrote is kept.
 	Stdout Stream = iota + 1
-	// Stderr: the command's standard error.
-	Stderr
 	// Note: the executor's own words, as in "no output for 5m0s".
 	Note
 )
 
-var streamNames = [...]string{Stdout: "out", Stderr: "err", Note: "note"}
+var streamNames = [...]string{Stdout: "out", Note: "note"}
 
-// String gives "out", "err" or "note".
+// String gives "out" or "note".
 func (s Stream) String() string {
 	if s < Stdout || s > Note {
 		return "unknown"
@@ -39,9 +38,12 @@ type Line struct {
 	Stream Stream
 	// Text is the line without its newline: any bytes. A carriage return before the newline stays.
 	Text []byte
-	// Partial: no newline followed. The next Line of the same Stream goes on with the same line; the
-	// last Partial one of a stream ended without a newline. So text and newlines can be had back exactly.
+	// Partial: no newline followed. The next Line of the same Stream goes on with the same line; a last
+	// Partial one ended without a newline. So text and newlines can be had back exactly. Notes are always whole.
 	Partial bool
+	// Pending: this is what there is so far of a line whose end has not come, as of a prompt or a progress bar.
+	// Only listeners get such a Line, and then the whole one when its end has come; no log holds any.
+	Pending bool
 }
 
 // splitter cuts a stream of bytes into lines of at most MaxLineText bytes.

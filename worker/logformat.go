@@ -6,40 +6,78 @@ import (
 	"time"
 )
 
-// The form of a log file, version 1. All numbers are little endian.
+// The form of a log file, version 2.
 //
-//	file   = "hrlog\x00\x01\n" record*
-//	record = kind(1) length(2) time(8) crc(4) text(length)
+//	file   = "hrlog\x00\x02\n" record*
+//	record = head time? check text
 //
-// kind is a Stream, or 4 for the end marker; its bit 7 says Partial. length counts the bytes of text,
-// at most MaxLineText. time is microseconds since 1970 UTC. crc is CRC-32C of kind, length, time and text.
+// head is a varint of length<<3 | same<<2 | kind: length counts the bytes of text, at most MaxLineText. kind is 1
+// for a line of output, 2 for a piece of one after which no newline came, 3 for a note; 0, with same and no text, is
+// the end marker. So no record begins with a zero byte.
+//
+// time is there unless same is set: a zigzag varint of the microseconds since the record before, or since 1970 UTC for
+// the first of a block. Lines that are read at once have the same time.
+//
+// check has the 16 low bits, little endian, of a CRC-32C over all of the block's records up to this one, without
+// their checks. It is short as most lines are; a fault that it misses at first, once in 65,536 times, shows at the next record.
 //
 // The file is seen as blocks of 64 KiB. No record crosses the end of a block: what does not fit goes
-// into the next one, and zeros (kind 0) fill the gap. So a reader can start at any block, which
-// makes the last lines of a large log cheap, and damage costs at most the rest of its block.
+// into the next one, and zeros fill the gap. So a reader can start at any block, which makes
+// the last lines of a large log cheap, and damage costs at most the rest of its block.
+//
+// What the framing costs: a line of up to 15 bytes takes 3 bytes over its text if it came with the line before; a
+// longer one 1 or 2 more; one that came later 1 to 3 more for gaps below a second. Thus a log takes at most twice its
+// output if no line is empty and lines come together, and six times it at the very worst (empty lines, each alone).
 //
 // A file is only ever appended to. A writer that died leaves a torn last record or no end marker: a
 // reader stops before the torn record, and the missing marker says that the writer did not finish.
 const (
-	logMagic    = "hrlog\x00\x01\n"
-	blockSize   = 64 << 10
-	recordHead  = 1 + 2 + 8 + 4
-	kindPadding = 0
-	kindEnd     = 4
-	kindPartial = 0x80
+	logMagic  = "hrlog\x00\x02\n"
+	blockSize = 64 << 10
+	// minRecord and maxRecord are the sizes between which a record's is.
+	minRecord = 1 + 2
+	maxRecord = 3 + binary.MaxVarintLen64 + 2 + MaxLineText
+)
+
+// kind is what a record holds.
+type kind byte
+
+const (
+	kindEnd kind = iota
+	kindLine
+	kindPiece
+	kindNote
+
+	kindMask  = 3
+	sameTime  = 4
+	lengthBit = 3
 )
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// appendRecord encodes one record. Text longer than MaxLineText is the caller's mistake.
-func appendRecord(b []byte, kind byte, at time.Time, text []byte) []byte {
+// chain is what the next record of a block builds on. It is zero where a block begins.
+type chain struct {
+	at  int64 // microseconds since 1970 UTC
+	sum uint32
+}
+
+// append encodes one record. Text longer than MaxLineText is the caller's mistake.
+func (c *chain) append(b []byte, k kind, at int64, text []byte) []byte {
 	start := len(b)
-	b = append(b, kind)
-	b = binary.LittleEndian.AppendUint16(b, uint16(len(text)))
-	b = binary.LittleEndian.AppendUint64(b, uint64(at.UnixMicro()))
-	sum := crc32.Update(crc32.Checksum(b[start:], castagnoli), castagnoli, text)
-	b = binary.LittleEndian.AppendUint32(b, sum)
+	head := uint64(len(text))<<lengthBit | uint64(k)
+	if at == c.at || k == kindEnd {
+		b = binary.AppendUvarint(b, head|sameTime)
+	} else {
+		b = binary.AppendVarint(binary.AppendUvarint(b, head), at-c.at)
+		c.at = at
+	}
+	c.add(b[start:], text)
+	b = binary.LittleEndian.AppendUint16(b, uint16(c.sum))
 	return append(b, text...)
+}
+
+func (c *chain) add(head, text []byte) {
+	c.sum = crc32.Update(crc32.Update(c.sum, castagnoli, head), castagnoli, text)
 }
 
 // found is what lies at a place in a block.
@@ -53,40 +91,63 @@ const (
 
 // record is a decoded record; text points into the block.
 type record struct {
-	kind byte
+	kind kind
 	at   int64
 	text []byte
 	size int
 }
 
-// decodeRecord reads the record at the start of b, which is the rest of a block or of what is there of it.
-func decodeRecord(b []byte) (record, found) {
-	if len(b) > 0 && b[0] == kindPadding {
+// decode reads the record at the start of b, which is the rest of a block or of what is there of it. Only a record that it
+// found moves the chain on.
+func (c *chain) decode(b []byte) (record, found) {
+	if len(b) > 0 && b[0] == 0 {
 		return record{}, foundPadding
 	}
-	if len(b) < recordHead {
+	head, n := binary.Uvarint(b)
+	if n <= 0 {
 		return record{}, foundNothing
 	}
-	length := int(binary.LittleEndian.Uint16(b[1:]))
-	kind := b[0] &^ kindPartial
-	if kind > kindEnd || length > MaxLineText || len(b) < recordHead+length {
+	r, next := record{kind: kind(head & kindMask)}, *c
+	if head&sameTime == 0 {
+		gap, m := binary.Varint(b[n:])
+		if m <= 0 {
+			return record{}, foundNothing
+		}
+		next.at += gap
+		n += m
+	}
+	length := head >> lengthBit
+	if length > MaxLineText || r.kind == kindEnd && head != sameTime || len(b) < n+2+int(length) {
 		return record{}, foundNothing
 	}
-	text := b[recordHead : recordHead+length]
-	sum := crc32.Update(crc32.Checksum(b[:recordHead-4], castagnoli), castagnoli, text)
-	if kind == kindPadding || sum != binary.LittleEndian.Uint32(b[recordHead-4:]) {
+	r.at, r.size = next.at, n+2+int(length)
+	r.text = b[n+2 : r.size]
+	next.add(b[:n], r.text)
+	if uint16(next.sum) != binary.LittleEndian.Uint16(b[n:]) {
 		return record{}, foundNothing
 	}
-	at := int64(binary.LittleEndian.Uint64(b[3:]))
-	return record{kind: b[0], at: at, text: text, size: recordHead + length}, foundRecord
+	*c = next
+	return r, foundRecord
+}
+
+// kindOf gives how a line is kept.
+func kindOf(l *Line) kind {
+	switch {
+	case l.Stream == Note:
+		return kindNote
+	case l.Partial:
+		return kindPiece
+	}
+	return kindLine
 }
 
 // line gives the record as a Line with a text of its own.
 func (r record) line() Line {
-	return Line{
-		Time:    time.UnixMicro(r.at).UTC(),
-		Stream:  Stream(r.kind &^ kindPartial),
-		Text:    append([]byte{}, r.text...),
-		Partial: r.kind&kindPartial != 0,
+	l := Line{
+		Time: time.UnixMicro(r.at).UTC(), Stream: Stdout, Text: append([]byte{}, r.text...), Partial: r.kind == kindPiece,
 	}
+	if r.kind == kindNote {
+		l.Stream = Note
+	}
+	return l
 }

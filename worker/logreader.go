@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"time"
 )
 
@@ -20,6 +21,7 @@ type LogReader struct {
 	base  int64  // where the block begins in the file
 	block []byte // what has been read of the block
 	off   int    // where in the block the next record begins
+	chain chain  // what that record builds on
 	ended bool
 }
 
@@ -69,7 +71,7 @@ func (r *LogReader) Ended() bool { return r.ended }
 // the zero Time.
 func (r *LogReader) Next() (Line, error) {
 	for !r.ended {
-		rec, what := decodeRecord(r.rest())
+		rec, what := r.chain.decode(r.rest())
 		if what == foundRecord {
 			r.off += rec.size
 			if rec.kind == kindEnd {
@@ -145,54 +147,97 @@ func (r *LogReader) skip(what found) (lost int, next bool, err error) {
 	}
 	left := r.rest()
 	// A writer never pads more than what a longest record did not fit into, and with zeros only.
-	if what == foundNothing || len(left) >= recordHead+MaxLineText || len(bytes.Trim(left, "\x00")) > 0 {
+	if what == foundNothing || len(left) >= maxRecord || len(bytes.Trim(left, "\x00")) > 0 {
 		lost = len(left)
 	}
-	r.base += blockSize
-	r.block, r.off = r.block[:0], 0
+	r.goTo(mark{base: r.base + blockSize})
 	return lost, true, nil
 }
 
-// Tail goes to where the last n lines begin: Next then gives them and whatever follows. It reads
-// only the blocks that hold them. Each piece of a line longer than MaxLineText counts as one.
+// mark is a place where a record begins.
+type mark struct {
+	base  int64
+	off   int
+	chain chain
+}
+
+// goTo has the next record read there.
+func (r *LogReader) goTo(m mark) {
+	r.base, r.off, r.chain = m.base, m.off, m.chain
+	r.block = r.block[:0]
+}
+
+// Tail goes to where the last n lines begin: Next then gives them and whatever follows. The pieces of a line
+// that is longer than MaxLineText are one. It reads only the blocks that hold those lines, and one more.
 func (r *LogReader) Tail(n int) error {
 	size, err := r.size()
 	if err != nil {
 		return err
 	}
 	r.ended = false
+	var starts []mark
+	// open is the place in starts of a first piece of output: an earlier block says whether a line begins with it.
+	open := -1
 	for base := (max(size, 1) - 1) / blockSize * blockSize; ; base -= blockSize {
-		starts, err := r.lines(base)
-		if err != nil {
+		s, err := r.scan(base)
+		if err != nil || n <= 0 {
 			return err
 		}
-		if n > 0 && len(starts) > 0 && (len(starts) >= n || base == 0) {
-			r.off = starts[max(len(starts)-n, 0)]
+		switch {
+		case open >= 0 && s.pieces:
+			if s.unfinished {
+				starts = slices.Delete(starts, open, open+1)
+			}
+			open = s.first
+		case open >= 0:
+			open += len(s.starts)
+		default:
+			open = s.first
+		}
+		starts = append(s.starts, starts...)
+		if at := len(starts) - n; base == 0 || at > open {
+			if len(starts) > 0 {
+				r.goTo(starts[max(at, 0)])
+			}
 			return nil
 		}
-		if n <= 0 || base == 0 {
-			return nil
-		}
-		n -= len(starts)
 	}
 }
 
-// lines loads the block at base and gives the places of its lines. It leaves the reader after the last.
-func (r *LogReader) lines(base int64) ([]int, error) {
-	r.base, r.block, r.off = base, r.block[:0], 0
+// scanned is what a block tells of its lines.
+type scanned struct {
+	starts     []mark // of lines; the first output counts as one
+	pieces     bool   // there is output
+	first      int    // the first output's place in starts; -1: none
+	unfinished bool   // no newline follows the last output
+}
+
+// scan loads the block at base and looks at its lines. It leaves the reader after the last.
+func (r *LogReader) scan(base int64) (scanned, error) {
+	r.goTo(mark{base: base})
 	if base == 0 {
 		r.off = len(logMagic)
 	}
 	if _, err := r.fill(); err != nil {
-		return nil, err
+		return scanned{}, err
 	}
-	var starts []int
+	s := scanned{first: -1}
 	for {
-		rec, what := decodeRecord(r.rest())
+		here := mark{r.base, r.off, r.chain}
+		rec, what := r.chain.decode(r.rest())
 		if what != foundRecord || rec.kind == kindEnd {
-			return starts, nil
+			r.chain = here.chain
+			return s, nil
 		}
-		starts = append(starts, r.off)
+		if rec.kind == kindNote || !s.unfinished {
+			if rec.kind != kindNote && !s.pieces {
+				s.first = len(s.starts)
+			}
+			s.starts = append(s.starts, here)
+		}
+		if rec.kind != kindNote {
+			s.pieces, s.unfinished = true, rec.kind == kindPiece
+		}
 		r.off += rec.size
 	}
 }

@@ -5,10 +5,9 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"time"
 )
 
-// ErrLogLimit says that a line would have made the log larger than its limit.
+// ErrLogLimit says that with a line there would have been more output in the log than its limit.
 var ErrLogLimit = errors.New("log limit reached")
 
 // flushAt is the amount of waiting records, in bytes, that is written without being asked.
@@ -19,8 +18,10 @@ const flushAt = 32 << 10
 type LogWriter struct {
 	w       io.WriteCloser
 	waiting []byte
-	size    int64 // with what waits
-	limit   int64 // 0: none
+	chain   chain
+	size    int64 // of the file, with what waits
+	output  int64 // bytes of output in it
+	limit   int64 // on output; 0: none
 	err     error
 }
 
@@ -36,16 +37,14 @@ func CreateLog(path string) (*LogWriter, error) {
 
 // NewLogWriter writes a log to w, which must be empty; Close closes it.
 func NewLogWriter(w io.WriteCloser) *LogWriter {
-	l := &LogWriter{w: w}
-	l.put([]byte(logMagic))
-	return l
+	return &LogWriter{w: w, waiting: []byte(logMagic), size: int64(len(logMagic))}
 }
 
-// SetLimit bounds the size of the log to n bytes; 0 means no bound. Every line costs 15 bytes
-// more than its text. Notes may go over the limit, so that the log can say why it ends.
+// SetLimit bounds the output in the log, text and newlines, to n bytes; 0 means no bound. Notes do not count, so that
+// the log can say why it ends. The file is larger than that: logformat.go says by how much.
 func (l *LogWriter) SetLimit(n int64) { l.limit = n }
 
-// Size gives the size of the log in bytes, with what Flush has not written yet.
+// Size gives the size of the file in bytes, with what Flush has not written yet.
 func (l *LogWriter) Size() int64 { return l.size }
 
 // Append adds a line, which a reader sees after the next Flush. It reports ErrLogLimit, and adds
@@ -54,21 +53,26 @@ func (l *LogWriter) Append(line Line) error {
 	if l.err != nil {
 		return l.err
 	}
-	if line.Stream < Stdout || line.Stream > Note {
+	if line.Stream != Stdout && line.Stream != Note {
 		return fmt.Errorf("append to log: stream %d is unknown", line.Stream)
+	}
+	if line.Pending || line.Stream == Note && line.Partial {
+		return errors.New("append to log: a line that is pending, or a note that is not whole")
 	}
 	if len(line.Text) > MaxLineText {
 		return fmt.Errorf("append to log: text of %d bytes; at most %d", len(line.Text), MaxLineText)
 	}
-	after := l.size + int64(recordHead+len(line.Text))
-	if l.limit > 0 && after > l.limit && line.Stream != Note {
-		return ErrLogLimit
+	if line.Stream == Stdout {
+		after := l.output + int64(len(line.Text))
+		if !line.Partial {
+			after++
+		}
+		if l.limit > 0 && after > l.limit {
+			return ErrLogLimit
+		}
+		l.output = after
 	}
-	kind := byte(line.Stream)
-	if line.Partial {
-		kind |= kindPartial
-	}
-	l.record(kind, line.Time, line.Text)
+	l.record(kindOf(&line), line.Time.UnixMicro(), line.Text)
 	if len(l.waiting) >= flushAt {
 		return l.Flush()
 	}
@@ -92,7 +96,7 @@ func (l *LogWriter) Flush() error {
 // closes the file. The file is closed also if that fails.
 func (l *LogWriter) Close() error {
 	if l.err == nil {
-		l.record(kindEnd, time.Now(), nil)
+		l.record(kindEnd, 0, nil)
 	}
 	err := l.Flush()
 	if cerr := l.w.Close(); err == nil && cerr != nil {
@@ -105,17 +109,16 @@ func (l *LogWriter) Close() error {
 }
 
 // record adds a record, in the next block if it does not fit into this one.
-func (l *LogWriter) record(kind byte, at time.Time, text []byte) {
+func (l *LogWriter) record(k kind, at int64, text []byte) {
+	begin := len(l.waiting)
+	l.waiting = l.chain.append(l.waiting, k, at, text)
 	room := blockSize - int(l.size%blockSize)
-	if room < recordHead+len(text) {
-		l.put(make([]byte, room))
+	if len(l.waiting)-begin > room {
+		// The end of a block begins the chain anew, so that it is encoded once more.
+		l.waiting, l.chain = append(l.waiting[:begin], make([]byte, room)...), chain{}
+		l.waiting = l.chain.append(l.waiting, k, at, text)
+	} else if len(l.waiting)-begin == room {
+		l.chain = chain{}
 	}
-	before := len(l.waiting)
-	l.waiting = appendRecord(l.waiting, kind, at, text)
-	l.size += int64(len(l.waiting) - before)
-}
-
-func (l *LogWriter) put(b []byte) {
-	l.waiting = append(l.waiting, b...)
-	l.size += int64(len(b))
+	l.size += int64(len(l.waiting) - begin)
 }

@@ -19,15 +19,29 @@ import (
 // parentEnv makes the test binary run its value as a shell command, print the lines, and exit.
 const parentEnv = "HEADRACE_TEST_PARENT"
 
+// reapEnv makes the test binary reap what its value owns, print how much that was, and exit.
+const reapEnv = "HEADRACE_TEST_REAP"
+
 func TestMain(m *testing.M) {
 	Supervise()
+	if owner, ok := os.LookupEnv(reapEnv); ok {
+		fmt.Println(Reap(owner))
+		os.Exit(0)
+	}
 	if script, ok := os.LookupEnv(parentEnv); ok {
-		e := Executor{noCgroup: os.Getenv("HEADRACE_TEST_CGROUP") == "no"}
+		e := Executor{noCgroup: os.Getenv("HEADRACE_TEST_CGROUP") == "no", Owner: os.Getenv("HEADRACE_TEST_OWNER")}
 		r := e.Execute(context.Background(), Command{Shell: script}, NewLogWriter(discard{}), func(l Line) {
 			fmt.Printf("%s\n", l.Text)
 		})
 		fmt.Println(r.Outcome, r.Message)
 		os.Exit(0)
+	}
+	// With the race detector each supervisor would sleep for a second as it exits, in case of late reports: it has one
+	// thread of work by then. As most tests start one, that would be most of the time that they take.
+	if _, ok := os.LookupEnv("GORACE"); !ok {
+		if err := os.Setenv("GORACE", "atexit_sleep_ms=0"); err != nil {
+			panic(err)
+		}
 	}
 	goleak.VerifyTestMain(m, goleak.Cleanup(func(code int) {
 		var ws syscall.WaitStatus

@@ -54,7 +54,12 @@ func (p process) carries(entry string) (yes, unsure bool) {
 	if err != nil || p.pid == kthreadd || p.parent == kthreadd {
 		return false, false
 	}
-	return bytes.Contains(b, []byte(entry)), len(b) == 0
+	for kv := range bytes.SplitSeq(b, []byte{0}) {
+		if string(kv) == entry {
+			return true, false
+		}
+	}
+	return false, len(b) == 0
 }
 
 // pids lists the processes that /proc shows. It is no snapshot: callers look again until nothing is left.

@@ -87,7 +87,7 @@ func (r *Runtime) Run(ctx, drain context.Context) error {
 	if err := r.again(ctx, func() error { return r.Source.Register(ctx, w) }); err != nil {
 		return onPurpose(ctx, fmt.Errorf("register worker %q: %w", w.Name, err))
 	}
-	shift := &shift{r: r, attempts: map[job.ID]*running{}, freed: make(chan struct{}, 1)}
+	shift := &shift{r: r, attempts: map[*running]struct{}{}, freed: make(chan struct{}, 1), hurry: make(chan struct{}, 1)}
 	leasing, stop := context.WithCancel(ctx)
 	defer stop()
 	detach := context.AfterFunc(drain, stop)
@@ -137,9 +137,10 @@ type shift struct {
 	r        *Runtime
 	done     sync.WaitGroup
 	freed    chan struct{} // a slot became free
+	hurry    chan struct{} // a lease is shorter than all before it
 	mu       sync.Mutex
-	attempts map[job.ID]*running
-	soonest  time.Duration // shortest TTL seen
+	attempts map[*running]struct{} // by attempt: a job may come back before its last one is quite over
+	soonest  time.Duration         // shortest TTL seen
 }
 
 // running is an attempt with the means to stop it.
@@ -192,9 +193,13 @@ func (s *shift) begin(whole context.Context, a queue.Assignment) {
 	ctx, stop := context.WithCancelCause(context.WithoutCancel(whole))
 	run := &running{Attempt: &Attempt{Assignment: a}, stop: stop, renewed: time.Now()}
 	s.mu.Lock()
-	s.attempts[a.Lease.Job] = run
+	s.attempts[run] = struct{}{}
 	if s.soonest == 0 || a.TTL < s.soonest {
 		s.soonest = a.TTL
+		select {
+		case s.hurry <- struct{}{}:
+		default:
+		}
 	}
 	s.mu.Unlock()
 	s.done.Go(func() {
@@ -214,7 +219,7 @@ func (s *shift) begin(whole context.Context, a queue.Assignment) {
 		close(over)
 		watch.Wait()
 		s.mu.Lock()
-		delete(s.attempts, a.Lease.Job)
+		delete(s.attempts, run)
 		s.mu.Unlock()
 		select {
 		case s.freed <- struct{}{}:
@@ -258,7 +263,7 @@ func guard(ctx context.Context, h Handler, a *Attempt) (report job.Report) {
 
 // beat renews the leases at a third of their length, in one call for all.
 func (s *shift) beat(ctx context.Context) {
-	const idle = time.Second
+	const idle = time.Minute // nothing runs yet
 	for {
 		s.mu.Lock()
 		every := s.soonest / 3
@@ -269,11 +274,13 @@ func (s *shift) beat(ctx context.Context) {
 		timer := time.NewTimer(every)
 		select {
 		case <-timer.C:
+			s.renew(ctx)
+		case <-s.hurry:
+			timer.Stop()
 		case <-ctx.Done():
 			timer.Stop()
 			return
 		}
-		s.renew(ctx)
 	}
 }
 
@@ -281,7 +288,7 @@ func (s *shift) renew(ctx context.Context) {
 	s.mu.Lock()
 	beats := make([]queue.Beat, 0, len(s.attempts))
 	runs := make([]*running, 0, len(s.attempts))
-	for _, run := range s.attempts {
+	for run := range s.attempts {
 		beats = append(beats, queue.Beat{Lease: run.Lease, Output: run.spoke()})
 		runs = append(runs, run)
 	}

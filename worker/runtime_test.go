@@ -7,7 +7,9 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/headrace/headrace/job"
@@ -98,6 +100,38 @@ func TestRuntimeRunsCommandsAndKeepsTheirLogs(t *testing.T) {
 	}
 	if got := text(readAll(t, filepath.Join(logs, result.Log)), Stdout); got != "c 1\n" {
 		t.Errorf("log %q", got)
+	}
+}
+
+// The engine judges limits, too, but the worker of a command that has to be killed is to tell of it, with what it knows.
+func TestWorkerTellsALimitBeforeTheEngineJudgesIt(t *testing.T) {
+	t.Parallel()
+	if longest := DefaultGrace + lostPatience; longest >= job.JudgeSlack {
+		t.Errorf("an end may take %v; the engine waits for %v only", longest, job.JudgeSlack)
+	}
+	q := engine(t)
+	shiftOf(t, q, 2, t.TempDir(), nil)
+	const deaf = "trap '' TERM; while :; do sleep 1000; done"
+	tests := []struct {
+		limits  job.Limits
+		detail  job.Detail
+		message string
+	}{
+		{job.Limits{Timeout: time.Second}, job.TotalTimeout, "still running after 1s"},
+		{job.Limits{Silence: time.Second}, job.SilentTimeout, "no output for 1s"},
+	}
+	var ids []job.ID
+	for _, tc := range tests {
+		ids = append(ids, submit(t, q, command(t, deaf), tc.limits))
+	}
+	for i, tc := range tests {
+		rec, err := q.AwaitJob(t.Context(), ids[i])
+		if err != nil {
+			t.Fatal(err)
+		}
+		if e := rec.End; e.Outcome != job.TimedOut || e.Detail != tc.detail || e.Message != tc.message {
+			t.Errorf("%v/%v %q; want timed-out/%v %q", e.Outcome, e.Detail, e.Message, tc.detail, tc.message)
+		}
 	}
 }
 
@@ -205,6 +239,89 @@ func TestRuntimeIsRefusedUnderALiveName(t *testing.T) {
 	if err := r.Run(t.Context(), t.Context()); !errors.Is(err, job.ErrWorkerLive) {
 		t.Errorf("got %v, want %v", err, job.ErrWorkerLive)
 	}
+}
+
+// cut is a source whose heartbeats do not get through while it is down.
+type cut struct {
+	Source
+	down atomic.Bool
+}
+
+func (c *cut) Heartbeat(ctx context.Context, beats ...queue.Beat) ([]error, error) {
+	if c.down.Load() {
+		return nil, errors.New("no route")
+	}
+	return c.Source.Heartbeat(ctx, beats...)
+}
+
+// An attempt whose lease was lost may still be dying when the same worker gets the next one: that one is renewed
+// all the same.
+func TestRuntimeRenewsAnAttemptWhoseForerunnerIsStillDying(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := engine(t)
+		source := &cut{Source: q}
+		source.down.Store(true)
+		work := func(ctx context.Context, a *Attempt) job.Report {
+			if a.Lease.Attempt == 1 {
+				<-ctx.Done()
+				time.Sleep(3 * time.Second) // its tree dies slowly
+				return job.Report{Outcome: job.Cancelled}
+			}
+			source.down.Store(false)
+			select {
+			case <-time.After(10 * time.Minute):
+				return job.Report{Outcome: job.Succeeded}
+			case <-ctx.Done():
+				return job.Report{Outcome: job.Cancelled}
+			}
+		}
+		r := Runtime{
+			Source: source, Handlers: map[string]Handler{"k": work},
+			Worker: job.Worker{Name: "w", Channels: []string{""}, Slots: 2, Session: q.NewID()},
+		}
+		ctx, stop := context.WithCancel(t.Context())
+		var run sync.WaitGroup
+		run.Go(func() { _ = r.Run(ctx, ctx) })
+		rec, err := q.AwaitJob(t.Context(), submit(t, q, job.Spec{Kind: "k"}, job.Limits{}))
+		if err != nil || rec.End.Outcome != job.Succeeded || rec.Tally.Attempts != 2 {
+			t.Errorf("%+v, tally %+v, %v; want a success of the second attempt", rec.End, rec.Tally, err)
+		}
+		stop()
+		run.Wait()
+	})
+}
+
+// The first lease may be shorter than the pause between two heartbeats of a worker that has nothing to do.
+func TestRuntimeRenewsAShortLeaseInTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := engine(t)
+		c := job.DefaultChannel("")
+		c.TTL = time.Second
+		if err := q.SetChannel(t.Context(), c); err != nil {
+			t.Fatal(err)
+		}
+		r := Runtime{
+			Source: q, Worker: job.Worker{Name: "w", Channels: []string{""}, Slots: 1, Session: q.NewID()},
+			Handlers: map[string]Handler{"k": func(ctx context.Context, _ *Attempt) job.Report {
+				select {
+				case <-time.After(time.Hour):
+					return job.Report{Outcome: job.Succeeded}
+				case <-ctx.Done():
+					return job.Report{Outcome: job.Cancelled}
+				}
+			}},
+		}
+		ctx, stop := context.WithCancel(t.Context())
+		var run sync.WaitGroup
+		run.Go(func() { _ = r.Run(ctx, ctx) })
+		synctest.Wait() // the worker has nothing to do yet
+		rec, err := q.AwaitJob(t.Context(), submit(t, q, job.Spec{Kind: "k"}, job.Limits{}))
+		if err != nil || rec.End.Outcome != job.Succeeded || rec.Tally.Attempts != 1 {
+			t.Errorf("%+v, tally %+v, %v; want a success at once", rec.End, rec.Tally, err)
+		}
+		stop()
+		run.Wait()
+	})
 }
 
 // gate is a FIFO at which a command waits until the test opens it. Neither end opens before the other is there.

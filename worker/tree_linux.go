@@ -19,8 +19,11 @@ import (
 // it as a whole once more, and that one again.
 var hooked atomic.Bool
 
-// markKey is the variable that marks the processes of an attempt.
-const markKey = "HEADRACE_TREE"
+// markKey is the variable that marks the processes of an attempt, and ownerKey that which names their owner.
+const (
+	markKey  = "HEADRACE_TREE"
+	ownerKey = "HEADRACE_OWNER"
+)
 
 // event is what the tree of an attempt tells the executor.
 type event struct {
@@ -39,8 +42,8 @@ type tree struct {
 	done    bool
 }
 
-// startTree starts the command under a supervisor. The command writes to the two files given.
-func startTree(spec startSpec, useCgroup bool, stdout, stderr *os.File) (*tree, error) {
+// startTree starts the command under a supervisor. The command's output and errors go to out.
+func startTree(spec startSpec, useCgroup bool, owner string, out *os.File) (*tree, error) {
 	if !hooked.Load() {
 		return nil, errors.New("the program's main must call worker.Supervise before anything else")
 	}
@@ -49,8 +52,13 @@ func startTree(spec startSpec, useCgroup bool, stdout, stderr *os.File) (*tree, 
 		spec.cgroup = cgroupPath(id)
 	}
 	mark := markKey + "=" + id
-	// A mark of an outer attempt, whose command this program may be, makes way.
-	spec.env = append(slices.DeleteFunc(spec.env, func(kv string) bool { return strings.HasPrefix(kv, markKey+"=") }), mark)
+	// The marks of an outer attempt, whose command this program may be, make way.
+	spec.env = append(slices.DeleteFunc(spec.env, func(kv string) bool {
+		return strings.HasPrefix(kv, markKey+"=") || strings.HasPrefix(kv, ownerKey+"=")
+	}), mark)
+	if owner != "" {
+		spec.env = append(spec.env, ownerKey+"="+owner)
+	}
 	ours, theirs, err := socketPair()
 	if err != nil {
 		return nil, err
@@ -63,12 +71,14 @@ func startTree(spec startSpec, useCgroup bool, stdout, stderr *os.File) (*tree, 
 	}
 	defer null.Close() // As above.
 	env := []string{"GOMAXPROCS=1"}
-	if dir, ok := os.LookupEnv("GOCOVERDIR"); ok {
-		env = append(env, "GOCOVERDIR="+dir)
+	for _, key := range []string{"GOCOVERDIR", "GORACE"} { // How the runtimes of instrumented builds are told what to do.
+		if v, ok := os.LookupEnv(key); ok {
+			env = append(env, key+"="+v)
+		}
 	}
 	// Not os.Executable: this also works when the file was replaced by a newer version.
 	proc, err := os.StartProcess("/proc/self/exe", []string{"headrace", superviseArg}, &os.ProcAttr{
-		Dir: "/", Env: env, Files: []*os.File{null, stdout, stderr, theirs},
+		Dir: "/", Env: env, Files: []*os.File{null, out, out, theirs},
 		Sys: &syscall.SysProcAttr{Setsid: true},
 	})
 	if err != nil {
@@ -146,36 +156,10 @@ func (t *tree) close() {
 	// The command itself died with the supervisor; its children are found by group and mark.
 	g := cgroup{t.spec.cgroup}
 	g.kill()
-	t.killMarked(2 * time.Second)
+	killMarked(t.mark, 2*time.Second)
 	g.removeSoon(time.Second)
 	if t.spec.script != "" {
 		_ = os.Remove(t.spec.script)
-	}
-}
-
-// killMarked kills what carries the attempt's mark, until two looks in a row find nothing and the same processes
-// on the machine: for what forks and dies between being listed and being looked at shows only by its
-// child in the next list. On a busy machine it stops looking after patience.
-func (t *tree) killMarked(patience time.Duration) {
-	var before []int
-	for until := time.Now().Add(patience); time.Now().Before(until); {
-		found := false
-		all := pids()
-		for _, pid := range all {
-			p, ok := readProcess(pid)
-			if !ok || p.dead() {
-				continue
-			}
-			yes, unsure := p.carries(t.mark)
-			if yes {
-				p.signal(unix.SIGKILL)
-			}
-			found = found || yes || unsure
-		}
-		if !found && slices.Equal(before, all) {
-			return
-		}
-		before = all
 	}
 }
 

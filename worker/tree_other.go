@@ -33,8 +33,11 @@ type tree struct {
 // Supervise does nothing on this system; call it all the same, first thing in main.
 func Supervise() {}
 
+// Reap does nothing on this system: it has no way to find what a killed program left.
+func Reap(string) (killed int, err error) { return 0, nil }
+
 // startTree starts the command as the leader of a session of its own.
-func startTree(spec startSpec, _ bool, stdout, stderr *os.File) (*tree, error) {
+func startTree(spec startSpec, _ bool, _ string, out *os.File) (*tree, error) {
 	null, err := os.Open(os.DevNull)
 	if err != nil {
 		return nil, err
@@ -46,7 +49,7 @@ func startTree(spec startSpec, _ bool, stdout, stderr *os.File) (*tree, error) {
 		path = inDir(spec.dir, path)
 	}
 	t.proc, err = os.StartProcess(path, spec.argv, &os.ProcAttr{
-		Dir: spec.dir, Env: spec.env, Files: []*os.File{null, stdout, stderr},
+		Dir: spec.dir, Env: spec.env, Files: []*os.File{null, out, out},
 		Sys: &syscall.SysProcAttr{Setsid: true},
 	})
 	if err != nil && !errors.As(err, &t.failed) {

@@ -89,30 +89,37 @@ func TestNowKillsWithoutGrace(t *testing.T) {
 	})
 }
 
+// startParent starts a program that executes the script, and waits until that has said so many times that it is ready.
+func startParent(t *testing.T, e Executor, script string, ready int) *exec.Cmd {
+	t.Helper()
+	parent := exec.Command("/proc/self/exe")
+	parent.Env = append(os.Environ(), parentEnv+"="+script, "HEADRACE_TEST_OWNER="+e.Owner)
+	if e.noCgroup {
+		parent.Env = append(parent.Env, "HEADRACE_TEST_CGROUP=no")
+	}
+	out, err := parent.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := parent.Start(); err != nil {
+		t.Fatal(err)
+	}
+	for in := bufio.NewScanner(out); ready > 0; {
+		if !in.Scan() {
+			t.Fatalf("the parent ended early: %v", parent.Wait())
+		}
+		if in.Text() == "ready" {
+			ready--
+		}
+	}
+	return parent
+}
+
 func TestKilledParentLeavesNoOrphan(t *testing.T) {
 	t.Parallel()
 	eachTree(t, func(t *testing.T, e Executor, script string, ready int, _ bool) {
 		w := newWitness(t)
-		parent := exec.Command("/proc/self/exe")
-		parent.Env = append(os.Environ(), parentEnv+"="+w.hold()+script)
-		if e.noCgroup {
-			parent.Env = append(parent.Env, "HEADRACE_TEST_CGROUP=no")
-		}
-		out, err := parent.StdoutPipe()
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := parent.Start(); err != nil {
-			t.Fatal(err)
-		}
-		for in := bufio.NewScanner(out); ready > 0; {
-			if !in.Scan() {
-				t.Fatalf("the parent ended early: %v", parent.Wait())
-			}
-			if in.Text() == "ready" {
-				ready--
-			}
-		}
+		parent := startParent(t, e, w.hold()+script, ready)
 		known := descendants(parent.Process.Pid)
 		var fds []unix.PollFd
 		for _, p := range known {

@@ -33,11 +33,11 @@ func newLogs() *cobra.Command {
 		Use:   "logs FILE JOB",
 		Short: "Show the output of a job",
 		Long: `Show the output of a job's last attempt, or of another one. Into a pipe or file it is, byte for byte, what the
-command wrote to its standard output and error, in the order in which it came; headrace's own notes go to
-standard error. On a terminal control characters are made harmless.
+command wrote to its standard output and error, which are one stream, in the order in which it came; headrace's
+own notes go to standard error. On a terminal control characters are made harmless.
 
 With --follow it goes on while the attempt runs, and waits for a job that has not started.
-With --json each line is an object: time, stream (out, err or note), text, partial (no newline follows).
+With --json each line is an object: time, stream (out or note), text, partial (no newline follows).
 
 ` + exitHelp,
 		Example: `  headrace logs build.yaml test

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"strconv"
+	"strings"
 
 	"github.com/headrace/headrace/graph"
 	"github.com/headrace/headrace/queue"
@@ -93,12 +95,27 @@ func complain(stderr io.Writer, err error) {
 	case errors.As(err, &problems):
 		fmt.Fprintln(stderr, problems)
 	case errors.As(err, &held):
-		fmt.Fprintln(stderr, "headrace:", held)
+		fmt.Fprintln(stderr, "headrace:", visible(held.Error()))
 	case errors.As(err, &file):
-		fmt.Fprintln(stderr, "headrace:", advise(file))
+		fmt.Fprintln(stderr, "headrace:", visible(advise(file)))
 	default:
-		fmt.Fprintln(stderr, "headrace:", err)
+		fmt.Fprintln(stderr, "headrace:", visible(err.Error()))
 	}
+}
+
+// visible writes the control characters of a message as escapes, but for the ends of its lines: names of
+// files and jobs come from outside, and a terminal obeys what it is sent.
+func visible(message string) string {
+	var b strings.Builder
+	for _, c := range strings.ToValidUTF8(message, "\ufffd") {
+		if c == '\n' || strconv.IsPrint(c) {
+			b.WriteRune(c)
+		} else {
+			quoted := strconv.QuoteRune(c)
+			b.WriteString(quoted[1 : len(quoted)-1])
+		}
+	}
+	return b.String()
 }
 
 // beganKey notes at a command that its arguments were right.

@@ -103,7 +103,7 @@ func newRun() *cobra.Command {
 	f.BoolVarP(&o.quiet, "quiet", "q", false, "print failures and the summary only")
 	f.StringVar(&o.colour, "color", "auto", "colours: auto, always or never (NO_COLOR counts, too)")
 	f.StringVar(&o.store, "store", "", "keep the store in this `folder` instead of .headrace/NAME beside the file")
-	f.StringVar(&limit, "log-limit", "0", "end a job as failed when its log is larger, as in 64MiB; 0: the default")
+	f.StringVar(&limit, "log-limit", "0", "end a job as failed when it writes more output, as in 10MiB; 0: 64MiB")
 	f.StringSliceVar(&o.features, "feature", nil, "a feature that this machine has; may be repeated")
 	f.DurationVar(&o.retryDelay, "retry-delay", time.Minute, "wait so long before a second attempt after a fault of the infrastructure; three times as long before each further one")
 	return cmd

@@ -9,6 +9,9 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strconv"
+	"strings"
+	"unicode/utf8"
 
 	"github.com/headrace/headrace/graph"
 	"github.com/headrace/headrace/job"
@@ -65,7 +68,7 @@ func newWork(file string, targets []string) (*work, error) {
 	}
 	w := &work{Graph: g, name: g.Name, base: base, keys: g.Keys()}
 	if w.name == "" {
-		w.name = filepath.Base(file)
+		w.name = nameOf(file)
 	}
 	for i, k := range w.keys {
 		if len(k) > job.MaxKey {
@@ -74,6 +77,22 @@ func newWork(file string, targets []string) (*work, error) {
 		}
 	}
 	return w, nil
+}
+
+// nameOf gives the name of a build whose file gives none: that of the file, made fit for the engine and for
+// a terminal.
+func nameOf(file string) string {
+	name := strings.Map(func(c rune) rune {
+		if !strconv.IsPrint(c) {
+			return '_'
+		}
+		return c
+	}, strings.ToValidUTF8(filepath.Base(file), "_"))
+	for len(name) > job.MaxName {
+		_, size := utf8.DecodeLastRuneInString(name)
+		name = name[:len(name)-size]
+	}
+	return name
 }
 
 // identity gives the identity of the i-th job.

@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"errors"
-	"io"
 	"path/filepath"
 
 	"github.com/headrace/headrace/internal/progress"
@@ -154,6 +153,9 @@ func (m *monitor) ended(i int, c *job.JobEnded) {
 	if e.Outcome == job.Unsupported {
 		e.Message = m.lacking(i)
 	}
+	if c.End.Detail == job.LogLimit {
+		e.Message += " (--log-limit raises it)"
+	}
 	if a := c.Attempt; a != nil {
 		e.Attempts, e.Took = a.Number, progress.Seconds(a.At.Sub(a.Start))
 		e.Log = m.log(c.Job, a.Number)
@@ -191,29 +193,21 @@ func (m *monitor) through(i, root int, id job.ID) string {
 // tailLines is how much of its log is shown when a job fails.
 const tailLines = 20
 
-// tail gives the last lines of a log; none if it cannot be read, as that is no reason to fail.
+// tail gives the last lines of a log, each cut to what a person can read; none if it cannot be read, as that is no reason to fail.
 func tail(path string, lines int) []string {
 	r, err := worker.OpenLog(path)
 	if err != nil {
 		return nil
 	}
 	defer r.Close() // Only read from.
-	// The executor's own notes are left out: the reason is told anyway. At the end there are few.
-	const notes = 8
-	if r.Tail(lines+notes) != nil {
-		return nil
-	}
+	// The executor's own notes are left out: the reason is told anyway.
+	last, err := r.Excerpt(lines)
 	var out []string
-	for {
-		l, err := r.Next()
-		if err != nil {
-			if !errors.Is(err, io.EOF) {
-				out = append(out, "the rest of the log cannot be read: "+err.Error())
-			}
-			return out[max(0, len(out)-lines):]
-		}
-		if l.Stream != worker.Note {
-			out = append(out, string(l.Text))
-		}
+	for _, l := range last {
+		out = append(out, string(l.Text))
 	}
+	if err != nil {
+		out = append(out, "the rest of the log cannot be read: "+err.Error())
+	}
+	return out
 }

@@ -32,6 +32,8 @@ type session struct {
 	monitor *monitor
 	brake   brake
 	id      job.ID // of the worker's session
+	owner   string // of the processes of its attempts
+	reaped  int    // processes that an earlier run left
 	bereft  bool   // there were logs without a store
 
 	// ctx ends when the run is to stop, with the cause; now is closed to kill at once.
@@ -87,6 +89,9 @@ func (s *session) run(ctx context.Context) (code int, err error) {
 			code, err = exitMachine, fmt.Errorf("close the store: %v", cerr)
 		}
 	}()
+	if err = s.reap(); err != nil {
+		return exitMachine, err
+	}
 	if s.q, err = queue.Open(queue.Config{Store: s.store, History: s.store, GiveUp: true}); err != nil {
 		return exitMachine, err
 	}
@@ -116,6 +121,16 @@ func (s *session) run(ctx context.Context) (code int, err error) {
 	stopShowing()
 	<-shown
 	return s.conclude(began, err)
+}
+
+// reap kills what a run left that was killed together with those who watched its jobs: else such a job would soon run twice.
+// The store's lock says that no other run is at work here.
+func (s *session) reap() (err error) {
+	if s.owner, err = s.place.owner(); err != nil {
+		return err
+	}
+	s.reaped, err = worker.Reap(s.owner)
+	return err
 }
 
 // drive prepares, submits, and works until all is done or the run is to stop.
@@ -177,6 +192,18 @@ func (s *session) prepare() error {
 		return err
 	}
 	s.id = s.q.NewID()
+	// Attempts that an earlier run did not finish end here. Its process is dead, or the store would be locked.
+	known, err := s.q.Workers(s.ctx)
+	if err != nil {
+		return err
+	}
+	for _, w := range known {
+		if w.Name == workerName {
+			if err := s.q.SignOff(s.ctx, w.Name, w.Session); err != nil {
+				return err
+			}
+		}
+	}
 	leases, err := s.cutOff()
 	if err != nil {
 		return err
@@ -338,6 +365,13 @@ func (s *session) announce(past *past, receipt *queue.Receipt) error {
 		Build: receipt.Build, Name: s.work.name, File: s.file, Jobs: len(s.work.Jobs), Reused: reused, Slots: s.slots, Store: s.place.dir,
 		Forecast: f,
 	})
+	if s.reaped > 0 {
+		what := "processes"
+		if s.reaped == 1 {
+			what = "process"
+		}
+		s.display.Event(progress.Notice{Text: fmt.Sprintf("killed %d %s that an earlier run left", s.reaped, what)})
+	}
 	if s.bereft {
 		s.display.Event(progress.Notice{Text: fmt.Sprintf(
 			"the store in %s was empty or gone, though logs of earlier runs are there: what they did is not known, and all is run again", s.place.dir)})
@@ -375,7 +409,7 @@ func (s *session) announceWaits(past *past) {
 
 // runtime makes the worker.
 func (s *session) runtime() *worker.Runtime {
-	run := worker.Commands(worker.Executor{Now: s.now}, s.place.logs(), func(a *worker.Attempt, l worker.Line) {
+	run := worker.Commands(worker.Executor{Now: s.now, Owner: s.owner}, s.place.logs(), func(a *worker.Attempt, l worker.Line) {
 		s.display.Line(s.monitor.index[a.Lease.Job], l.Text)
 	})
 	handler := func(ctx context.Context, a *worker.Attempt) job.Report {

@@ -2,12 +2,15 @@ package main
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 
 	"github.com/headrace/headrace/queue"
 	"github.com/headrace/headrace/store/sqlite"
@@ -118,6 +121,27 @@ func (p place) own(ctx context.Context) (engineStore, error) {
 		return nil, err
 	}
 	return sqlite.Open(ctx, p.database(), sqlite.Options{})
+}
+
+// owner names this place to what runs for it: the same text each time, and another one for each place, also if both can be
+// seen by one machine under one path, as from a container.
+func (p place) owner() (string, error) {
+	path, err := filepath.Abs(p.dir)
+	if err == nil {
+		path, err = filepath.EvalSymlinks(path)
+	}
+	if err != nil {
+		return "", fmt.Errorf("find the store: %v", err)
+	}
+	fi, err := os.Stat(path)
+	if err != nil {
+		return "", fmt.Errorf("find the store: %v", err)
+	}
+	if st, ok := fi.Sys().(*syscall.Stat_t); ok {
+		path = fmt.Sprintf("%d:%d:%s", st.Dev, st.Ino, path)
+	}
+	sum := sha256.Sum256([]byte(path))
+	return hex.EncodeToString(sum[:16]), nil
 }
 
 // bereft reports whether there are logs of earlier runs but nothing that knows of them.

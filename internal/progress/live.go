@@ -67,6 +67,9 @@ func (l *Live) Event(e Event) {
 // Line implements Display.
 func (l *Live) Line(index int, text []byte) {
 	const enough = 512
+	// What a carriage return would overwrite is left out before the cut: a progress bar is one long line.
+	text = bytes.TrimRight(text, "\r")
+	text = text[bytes.LastIndexByte(text, '\r')+1:]
 	if len(bytes.TrimSpace(text)) == 0 {
 		return
 	}

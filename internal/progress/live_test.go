@@ -140,6 +140,20 @@ func TestLineOfAJobThatDoesNotRunIsNoMatter(t *testing.T) {
 	l.Line(-1, nil)
 }
 
+func TestProgressBarShowsWhatFollowsItsLastReturn(t *testing.T) {
+	t.Parallel()
+	l := NewLive(NewOutput(&bytes.Buffer{}), Options{}, func() (int, int) { return 80, 24 })
+	l.Event(RunStarted{Jobs: 1})
+	l.Event(JobStarted{Job: Job{Name: "a"}, Start: time.Now()})
+	for _, end := range []string{"", "\r", "\r\r"} {
+		// Far longer than what is kept of a line.
+		l.Line(0, []byte(strings.Repeat("downloading  1%\r", 200)+"downloading 99%"+end))
+		if got := strings.Join(l.panel(80, 24), "\n"); !strings.Contains(got, " downloading 99%") {
+			t.Errorf("with %q behind it: %q", end, got)
+		}
+	}
+}
+
 func TestTimeLeftGoesByWorkAndByPath(t *testing.T) {
 	t.Parallel()
 	now := time.Now()

@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"cmp"
 	"slices"
 	"time"
 
@@ -45,6 +46,7 @@ type mJob struct {
 
 type mLease struct {
 	deadline, output job.Time
+	heard            bool // output was told of
 	limits           job.Limits
 	ttl              time.Duration // as the worker was told
 }
@@ -178,21 +180,37 @@ func (b *mBuild) ref(id job.ID) *job.Ref {
 	return nil
 }
 
-// limits of an attempt: what live builds state for this very job, else what they state for all.
-func (m *model) limits(j *mJob, d demand) job.Limits {
-	var own job.Limits
+// limits of an attempt: the widest over all who need the job, each build by what it states for this very job, else for
+// all (rule 1).
+func (m *model) limits(j *mJob) (l job.Limits) {
+	first := true
+	take := func(o job.Limits) {
+		if !first {
+			o = widest(l, o)
+		}
+		l, first = o, false
+	}
 	for _, b := range m.builds {
-		if r := b.ref(j.ID); r != nil && b.outcome == 0 && b.active {
-			own.Timeout, own.Silence = max(own.Timeout, r.Limits.Timeout), max(own.Silence, r.Limits.Silence)
+		if b.outcome != 0 || !b.active {
+			continue
+		}
+		if r := b.ref(j.ID); r != nil {
+			take(job.Limits{Timeout: cmp.Or(r.Limits.Timeout, b.Limits.Timeout), Silence: cmp.Or(r.Limits.Silence, b.Limits.Silence)})
+		} else if slices.ContainsFunc(m.jobs, func(k *mJob) bool { return b.ref(k.ID) != nil && m.above(k, j) }) {
+			take(b.Limits)
 		}
 	}
-	if own.Timeout == 0 {
-		own.Timeout = d.limits.Timeout
+	for _, k := range m.jobs {
+		if k.own != nil && (k == j || m.above(k, j)) {
+			take(k.own.Limits)
+		}
 	}
-	if own.Silence == 0 {
-		own.Silence = d.limits.Silence
-	}
-	return own
+	return l
+}
+
+// above reports whether k is unfinished and cannot go on without j.
+func (m *model) above(k, j *mJob) bool {
+	return k.end == nil && slices.ContainsFunc(m.blockers(k), func(d *mJob) bool { return d == j || m.above(d, j) })
 }
 
 func (m *model) ready(j *mJob) bool {

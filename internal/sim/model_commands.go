@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"cmp"
 	"slices"
 
 	"github.com/headrace/headrace/job"
@@ -78,8 +79,10 @@ func (m *model) submit(s *queue.Submission) ([]job.Submitted, string) {
 		}
 	}
 	for _, r := range refs {
-		if b.outcome == 0 && (b.ref(r.Job) == nil || b.ref(r.Job).Ended != 0) {
+		if have := b.ref(r.Job); b.outcome == 0 && have == nil {
 			b.refs = append(b.refs, r)
+		} else if b.outcome == 0 {
+			b.addTo(have, &r)
 		}
 	}
 	for _, j := range stillborn {
@@ -87,6 +90,28 @@ func (m *model) submit(s *queue.Submission) ([]job.Submitted, string) {
 		m.finish(j, end)
 	}
 	return reply, done
+}
+
+// addTo adds another reference to one that the build has: the strictest holds, the most urgent, and the widest limits.
+func (b *mBuild) addTo(have, r *job.Ref) {
+	rank := func(r *job.Ref) int {
+		switch {
+		case !r.Awaited && !r.Optional:
+			return 2
+		case r.Awaited:
+			return 1
+		default:
+			return 0
+		}
+	}
+	if rank(r) > rank(have) {
+		have.Awaited, have.Optional = r.Awaited, r.Optional
+	}
+	stated := func(l job.Limits) job.Limits {
+		return job.Limits{Timeout: cmp.Or(l.Timeout, b.Limits.Timeout), Silence: cmp.Or(l.Silence, b.Limits.Silence)}
+	}
+	have.Priority = max(have.Priority, r.Priority)
+	have.Limits = widest(stated(have.Limits), stated(r.Limits))
 }
 
 // meet finds out what stands for each asked-for job (rule 1).
@@ -355,9 +380,11 @@ func (m *model) beat(l job.Lease) string {
 }
 
 func (m *model) progress(l job.Lease) string {
-	if j := m.holder(l); j == nil || j.held() {
+	j := m.holder(l)
+	if j == nil || j.held() {
 		return lost
 	}
+	j.lease.output = m.now
 	return done
 }
 
@@ -478,6 +505,14 @@ func (m *model) deleteJob(id job.ID) string {
 	return done
 }
 
+// outlived reports whether a dependent of the unfinished job would go on if that were cancelled.
+func (m *model) outlived(id job.ID) bool {
+	j := m.job(id)
+	return j != nil && j.end == nil && slices.ContainsFunc(m.jobs, func(k *mJob) bool {
+		return k.end == nil && slices.ContainsFunc(k.Needs, func(n job.Need) bool { return n.Job == id && n.Policy != job.Success })
+	})
+}
+
 func (m *model) deleteBuild(id job.ID) string {
 	switch b := m.build(id); {
 	case b == nil:
@@ -501,10 +536,8 @@ func (m *model) restart(now job.Time) {
 	}
 	for _, j := range m.jobs {
 		if j.lease != nil {
-			j.lease.deadline, j.lease.output = now.Add(m.channel(j.Channel).TTL), now
-			if j.running() {
-				j.lease.limits = m.limits(j, m.demand(j))
-			}
+			j.lease.deadline, j.lease.output, j.lease.heard = now.Add(m.channel(j.Channel).TTL), now, false
+			m.worker(j.last.Worker).seen = now
 		}
 	}
 	m.round()

@@ -36,7 +36,7 @@ func (m *model) start(j *mJob, w *mWorker) {
 	j.lastEnd, j.wake = nil, 0
 	m.note("start %s %d %s", j.ID, j.attempts, w.Name)
 	ttl := m.channel(j.Channel).TTL
-	j.lease = &mLease{m.now.Add(ttl), m.now, m.limits(j, d), ttl}
+	j.lease = &mLease{deadline: m.now.Add(ttl), output: m.now, limits: m.limits(j), ttl: ttl}
 	i := slices.IndexFunc(m.waiters, func(x *mWaiter) bool { return x.worker == w.Name && len(x.got) < x.want })
 	m.waiters[i].got = append(m.waiters[i].got, j)
 	m.settle()
@@ -85,12 +85,11 @@ type candidate struct {
 type crowd struct {
 	class     job.Class
 	groups    string
-	limits    job.Limits
 	exclusive bool
 }
 
 func (c *candidate) crowd() crowd {
-	return crowd{c.Class(), strings.Join(c.groups, ","), c.limits, c.Exclusive}
+	return crowd{c.Class(), strings.Join(c.groups, ","), c.Exclusive}
 }
 
 // scale makes use divided by shares an integer: every number of shares that is used divides it.
@@ -168,34 +167,65 @@ func (m *model) keyFree(j *mJob) bool {
 	return j.Gate.Key == "" || n < int(max(j.Gate.Limit, 1))
 }
 
-// choose gives the first job that a waiting worker may take, and the best such worker.
+// choose gives the first job that a waiting worker may take, and the best such worker. An exclusive job sets a worker
+// aside before any job is served that may not have it.
 func (m *model) choose(turn map[string]bool) (*mJob, *mWorker) {
+	heads := m.heads()
 	reserved := map[string]*candidate{}
-	passed := map[crowd]bool{}
-	for _, c := range m.queued() {
-		waits := func(w *mWorker) bool { return m.wants(w) > 0 && capable(w, c.mJob) }
-		if passed[c.crowd()] || !slices.ContainsFunc(m.workers, waits) {
-			continue // nobody who waits could, or the first of its like found nobody
-		}
-		passed[c.crowd()] = true
-		var best *mWorker
-		for _, w := range m.workers {
-			r := reserved[w.Name]
-			yields := r == nil || r.Channel == c.Channel && c.priority > r.priority
-			if waits(w) && !turn[w.Name] && yields && m.takes(w, c.mJob) && (best == nil || m.better(w, best)) {
-				best = w
+	asked := map[*candidate]bool{}
+	for _, c := range heads {
+		for _, x := range heads {
+			if x.Exclusive && x.holdsBack(c) && !asked[x] {
+				asked[x] = true
+				w := m.best(x, turn, reserved)
+				if w == nil {
+					w = m.soonest(x.mJob, reserved)
+				}
+				if w != nil {
+					reserved[w.Name] = x
+				}
 			}
 		}
-		if best != nil {
-			return c.mJob, best
-		}
-		if c.Exclusive {
-			if w := m.soonest(c.mJob, reserved); w != nil {
-				reserved[w.Name] = c
-			}
+		if w := m.best(c, turn, reserved); w != nil {
+			return c.mJob, w
 		}
 	}
 	return nil, nil
+}
+
+// heads gives the first job of each crowd that somebody who waits could run, in order.
+func (m *model) heads() (list []*candidate) {
+	passed := map[crowd]bool{}
+	for _, c := range m.queued() {
+		waits := func(w *mWorker) bool { return m.wants(w) > 0 && capable(w, c.mJob) }
+		if !passed[c.crowd()] && slices.ContainsFunc(m.workers, waits) {
+			passed[c.crowd()] = true
+			list = append(list, c)
+		}
+	}
+	return list
+}
+
+// holdsBack: o may not have the worker that is set aside for c.
+func (c *candidate) holdsBack(o *candidate) bool {
+	if c.byAge {
+		return c.Channel == o.Channel && c.seq <= o.seq
+	}
+	return c.Channel == o.Channel && c.priority >= o.priority
+}
+
+// best gives the best of the workers that wait and may take the job now.
+func (m *model) best(c *candidate, turn map[string]bool, reserved map[string]*candidate) (best *mWorker) {
+	for _, w := range m.workers {
+		r := reserved[w.Name]
+		if m.wants(w) == 0 || turn[w.Name] || r != nil && r != c || !capable(w, c.mJob) || !m.takes(w, c.mJob) {
+			continue
+		}
+		if best == nil || m.better(w, best) {
+			best = w
+		}
+	}
+	return best
 }
 
 func (m *model) takes(w *mWorker, j *mJob) bool {

@@ -45,7 +45,7 @@ func (m *model) expire() bool {
 			m.free(j)
 		case over(j.last.Start, l.limits.Timeout):
 			m.halt(j, job.TimedOut, job.TotalTimeout)
-		case over(l.output, l.limits.Silence):
+		case l.heard && over(l.output, l.limits.Silence):
 			m.halt(j, job.TimedOut, job.SilentTimeout)
 		case l.deadline <= m.now && !m.channel(j.Channel).CallerJudges:
 			m.conclude(j, &job.Report{Outcome: job.Aborted, Detail: job.LeaseLost})
@@ -208,7 +208,9 @@ func (m *model) conclude(j *mJob, f *job.Report) {
 	j.lastEnd = &job.AttemptEnd{Outcome: f.Outcome, Detail: f.Detail}
 	w := m.worker(j.last.Worker)
 	if f.Outcome == job.Succeeded {
-		w.Faults, w.Until = 0, 0
+		if j.last.Start >= w.Until { // else it says nothing of the worker since its fault
+			w.Faults, w.Until = 0, 0
+		}
 		if s := j.Series(); j.Name != "" {
 			m.took[s] = append(m.took[s], m.now.Sub(j.last.Start))
 		}
@@ -308,7 +310,7 @@ func (m *model) advance(to job.Time, extra []job.Time) {
 				if l.limits.Timeout > 0 {
 					due(j.last.Start.Add(l.limits.Timeout + job.JudgeSlack))
 				}
-				if l.limits.Silence > 0 {
+				if l.heard && l.limits.Silence > 0 {
 					due(l.output.Add(l.limits.Silence + job.JudgeSlack))
 				}
 			} else if j.end == nil {

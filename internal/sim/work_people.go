@@ -149,8 +149,11 @@ func (w *world) deleteJob() {
 	q := w.q
 	go func() { answer <- q.DeleteJob(context.Background(), id) }()
 	w.settle()
-	want, _ := w.m.cancelJob(id, job.ID{}, true)
-	w.m.round()
+	want := busy
+	if !w.m.outlived(id) {
+		want, _ = w.m.cancelJob(id, job.ID{}, true)
+		w.m.round()
+	}
 	if j := w.m.job(id); j != nil && j.held() {
 		if len(answer) > 0 {
 			w.fail("job %s is deleted and its attempt runs", id)
@@ -173,7 +176,7 @@ func (w *world) deleteJob() {
 	switch {
 	case kindOf(err) == again: // the owner went meanwhile
 		return
-	case want != notFound:
+	case want == done || want == ended:
 		want = w.m.deleteJob(id)
 	}
 	w.seen["delete "+kindOf(err)]++

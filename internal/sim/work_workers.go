@@ -149,7 +149,8 @@ func (w *world) renew(beats []queue.Beat) {
 	for i, b := range beats {
 		want := w.m.beat(b.Lease)
 		if want == done && !b.Output.IsZero() {
-			w.m.job(b.Lease.Job).lease.output = w.m.now
+			l := w.m.job(b.Lease.Job).lease
+			l.output, l.heard = w.m.now, true
 		}
 		w.seen["heartbeat "+kindOf(errs[i])]++
 		if kindOf(errs[i]) != want {

@@ -6,8 +6,9 @@ import (
 	"github.com/headrace/headrace/job"
 )
 
-// version is the leading byte of every form. A reader that meets a greater one refuses it.
-const version = 1
+// version is the leading byte of every form. A reader that meets a greater one refuses it. Version 2 added the limits
+// of an attempt.
+const version = 2
 
 // AppendChanges appends the feed's form of a round's changes to dst: Args, Result and Token are left out,
 // since whoever watches the feed need not be trusted with them.
@@ -160,7 +161,9 @@ func read[T any](b []byte, what string, fields func(*coder, *T)) (T, error) {
 }
 
 func (c *coder) version() {
-	if t := c.take(1); t != nil && t[0] != version {
-		c.fail(errVersion)
+	if t := c.take(1); t != nil {
+		if c.from = t[0]; c.from < 1 || c.from > version {
+			c.fail(errVersion)
+		}
 	}
 }

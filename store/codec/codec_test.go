@@ -46,8 +46,9 @@ var samples = []job.Change{
 	job.FailureCleared{},
 }
 
-// secret fields never reach the feed.
+// secret fields never reach the feed; Ready is no secret, but nothing that a change says.
 var secret = []string{
+	"job.Record.Ready",
 	"job.Spec.Args", "job.Attempt.Token", "job.AttemptEnd.Result", "job.JobEnded.Result", "job.JobProgress.Result",
 }
 

@@ -25,6 +25,7 @@ type coder struct {
 	reading bool
 	// feed: what must not reach the change feed is left out.
 	feed bool
+	from byte // the version that is read
 	err  error
 }
 

@@ -91,6 +91,9 @@ func (c *coder) attempt(a *job.Attempt) {
 	c.string(&a.Worker)
 	integer(c, &a.Start)
 	c.strings(&a.Groups)
+	if !c.reading || c.from >= 2 {
+		c.limits(&a.Limits)
+	}
 }
 
 func (c *coder) attemptEnd(a *job.AttemptEnd) {
@@ -112,6 +115,7 @@ func (c *coder) end(e *job.End) {
 	c.string(&e.Message)
 }
 
+// record leaves out Ready: a change makes no job that is.
 func (c *coder) record(r *job.Record) {
 	c.spec(&r.Spec)
 	integer(c, &r.Seq)

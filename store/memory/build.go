@@ -51,14 +51,16 @@ func (d *Disk) alterBuild(id job.ID, f func(*build) error) error {
 	return nil
 }
 
-// refer adds references; where one job is asked for twice, the first stands.
+// refer adds references; where one job is referred to again, the newer one is put over the older.
 func (d *Disk) refer(b *build, refs []job.Ref) error {
 	for _, r := range refs {
 		if _, ok := d.jobSeq.get(r.Job); !ok {
 			return errUnknownJob
 		}
 		key := refKey{b.Build.ID, r.Job}
-		if _, ok := d.refAt.get(key); ok {
+		if i, ok := d.refAt.get(key); ok {
+			b.refs = slices.Clone(b.refs) // others read the older list
+			b.refs[i] = r.Over(b.refs[i])
 			continue
 		}
 		d.refAt.put(key, len(b.refs))

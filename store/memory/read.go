@@ -159,7 +159,7 @@ func (r *row) record() (*job.Record, error) {
 	}
 	rec := &job.Record{
 		Spec: spec, Seq: r.seq, At: r.at, Own: clone(r.own), Tally: r.tally, Wake: r.wake, Delay: time.Duration(r.delay),
-		Running: r.state == running, End: clone(r.end), Held: r.held, Open: r.open,
+		Running: r.state == running, Ready: r.state == ready, End: clone(r.end), Held: r.held, Open: r.open,
 	}
 	r.attempts(rec)
 	return rec, nil

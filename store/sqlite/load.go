@@ -185,7 +185,8 @@ func readRecord(q *stmt) (*job.Record, error) {
 	}
 	copy(r.Spec.ID[:], id)
 	r.Spec.Channel, r.Spec.Kind, r.Spec.Name, r.Spec.Key = channel, kind, name, key
-	r.Running = q.readInt() == running
+	state := q.readInt()
+	r.Running, r.Ready = state == running, state == ready
 	r.Wake, r.Delay = job.Time(q.readInt()), time.Duration(q.readInt())
 	r.Last = decoded(q.readBytes(), codec.DecodeAttempt, &err)
 	r.Held, r.Open = q.readBool(), q.readBool()

@@ -145,7 +145,10 @@ var queries = [queryCount]string{
 		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
 	qBuildSeq: `SELECT seq FROM build WHERE id = ?`,
 	qAddRef: `INSERT INTO build_ref (build, job, place, awaited, optional, priority, timeout, silence, ended)
-		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING`,
+		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (build, job) DO UPDATE SET
+		awaited = (awaited OR excluded.awaited) AND (awaited OR optional) AND (excluded.awaited OR excluded.optional),
+		optional = optional AND excluded.optional, priority = excluded.priority, timeout = excluded.timeout,
+		silence = excluded.silence, ended = CASE ended WHEN 0 THEN excluded.ended ELSE ended END`,
 	qJobExists:     `SELECT 1 FROM job WHERE id = ?`,
 	qSealBuild:     `UPDATE build SET staged = 0 WHERE id = ?`,
 	qActivateBuild: `UPDATE build SET active = 1 WHERE id = ?`,

@@ -33,9 +33,11 @@ func testBuilds(t *testing.T, p *place) {
 	check("added")
 	p.commit(t, job.BuildReferred{Build: buildID(3), Refs: list[:1]})
 	again := list[0]
-	again.Priority = 99 // the first wish stands
+	again.Awaited, again.Optional, again.Priority = false, true, 5 // it is awaited all the same
+	list[0].Priority = 5
 	p.commit(t, job.BuildReferred{Build: buildID(3), Refs: []job.Ref{again, list[1]}})
 	same(t, "refs", list, refs(t, p.Store, buildID(3)))
+	testReferredAgain(t, p)
 	check("referred")
 	p.commit(t, job.BuildSealed{Build: buildID(3)})
 	b.Staged = false
@@ -72,6 +74,26 @@ func testBuilds(t *testing.T, p *place) {
 	p.reopen(t)
 	same(t, "deleted", &queue.Found{}, lookup(t, p.Store, &queue.Query{Builds: []job.ID{buildID(3)}}))
 	same(t, "refs", []job.Ref(nil), refs(t, p.Store, buildID(3)))
+}
+
+// testReferredAgain refers to one job by each pair of references: what stands must be what the newer is over the older.
+func testReferredAgain(t *testing.T, p *place) {
+	t.Helper()
+	var kinds []job.Ref
+	for n := range 4 {
+		kinds = append(kinds, job.Ref{
+			Job: jobID(1), Awaited: n&1 != 0, Optional: n&2 != 0, Priority: int32(n), Limits: job.Limits{Timeout: time.Duration(n), Silence: 1},
+		})
+	}
+	b := buildRecord(5)
+	for _, older := range kinds {
+		for _, newer := range kinds {
+			p.commit(t, job.BuildAdded{BuildRecord: b}, job.BuildReferred{Build: b.Build.ID, Refs: []job.Ref{older}},
+				job.BuildReferred{Build: b.Build.ID, Refs: []job.Ref{newer}})
+			same(t, "referred again", []job.Ref{newer.Over(older)}, refs(t, p.Store, b.Build.ID))
+			p.commit(t, job.BuildEnded{Build: b.Build.ID, At: start, Outcome: job.Cancelled, Erased: true})
+		}
+	}
 }
 
 func testErased(t *testing.T, p *place) {

@@ -25,6 +25,7 @@ func walk(t *testing.T, p *place, r job.Record, steps []step) {
 		if s.alter != nil {
 			s.alter(&r)
 		}
+		_, r.Ready = s.state.(job.Ready)
 		head, changes := load(t, p.Store)
 		same(t, "head", queue.Head{Number: p.number, Seq: r.Seq}, head)
 		want := []job.Change{loaded(r)}

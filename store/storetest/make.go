@@ -60,6 +60,7 @@ func loaded(r job.Record) job.Change {
 func attempt(n int32) job.Attempt {
 	return job.Attempt{
 		Number: n, Token: job.Token(id('t', int64(n))), Worker: "w1", Start: start + job.Time(n), Groups: []string{"", "g"},
+		Limits: job.Limits{Timeout: time.Hour, Silence: time.Duration(n) * time.Second},
 	}
 }
 

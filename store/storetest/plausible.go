@@ -68,7 +68,7 @@ func (w *world) tally(n int32) job.Tally {
 }
 
 func (w *world) attempt(n int32) job.Attempt {
-	return job.Attempt{Number: n, Token: job.Token(id('t', int64(n))), Worker: w.text(), Start: w.at, Groups: w.strings()}
+	return job.Attempt{Number: n, Token: job.Token(id('t', int64(n))), Worker: w.text(), Start: w.at, Groups: w.strings(), Limits: job.Limits{Timeout: time.Duration(w.count()), Silence: time.Duration(w.count())}}
 }
 
 func (w *world) attemptEnd(n int32) job.AttemptEnd {
