@@ -27,7 +27,7 @@ func newHistory() *cobra.Command {
 how long the last one did. With --job, the jobs of one name over all runs, with their attempts.
 
 A run succeeded, failed or was interrupted (also killed). A job that is "not started" was dropped when its run stopped at a
-failure; JSON has the outcome cancelled for it.
+failure; one that was to have a further attempt is "not tried again". JSON has the outcome cancelled for both.
 
 With --json it is one object a line. For a run: build, name, outcome (empty while it is under way), start, end (if it is
 known), jobs (a list of job, id, state, outcome, detail, message, attempts, seconds, reused; what is empty is left out).
@@ -95,6 +95,8 @@ type jobView struct {
 	// Reused: the run found it done.
 	Reused bool          `json:"reused,omitempty"`
 	Each   []attemptView `json:"each,omitempty"`
+	// again: the last attempt was to be followed by another, not because it was interrupted.
+	again bool
 }
 
 func (t *teller) tell(ctx context.Context, name string, limit int) error {
@@ -254,7 +256,7 @@ func (t *teller) view(r *job.Record) jobView {
 		v.Attempts = r.Last.Number
 		if r.LastEnd != nil {
 			last := t.endedAttempt(r.Spec.ID, r.LastEnd)
-			v.Took = last.Took
+			v.Took, v.again = last.Took, r.LastEnd.Detail != job.HandedBack
 		} else {
 			last := t.openAttempt(r.Spec.ID, r.Last, t.underWay)
 			v.Took = last.Took
@@ -307,6 +309,8 @@ func (v *jobView) line() string {
 		word = v.State
 	case word == job.Cancelled.String() && v.Attempts == 0:
 		word = progress.NotStarted
+	case word == job.Cancelled.String() && v.again:
+		word = progress.NotTriedAgain
 	case word == job.Cancelled.String():
 		word = interrupted // and dropped by the run after it
 	}

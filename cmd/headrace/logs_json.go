@@ -21,7 +21,7 @@ type jsonLine struct {
 func jsonLines(out io.Writer) func(worker.Line) error {
 	enc := json.NewEncoder(out)
 	return func(l worker.Line) error {
-		line := jsonLine{Time: l.Time, Stream: l.Stream.String(), Partial: l.Partial}
+		line := jsonLine{Time: l.Time.UTC(), Stream: l.Stream.String(), Partial: l.Partial}
 		if text := string(l.Text); utf8.ValidString(text) {
 			line.Text = &text
 		} else {

@@ -345,68 +345,6 @@ func (s *session) observe(after uint64, receipt *queue.Receipt) {
 	s.brake = brake{q: s.q}
 }
 
-// announce tells what is to be done.
-func (s *session) announce(past *past, receipt *queue.Receipt) error {
-	took, err := durations(s.ctx, s.store, s.work)
-	if err != nil {
-		return err
-	}
-	var f *progress.Forecast
-	if took != nil {
-		f = &progress.Forecast{Estimates: took, Paths: paths(s.work.Graph, took), Slots: s.slots}
-	}
-	reused := 0
-	for _, j := range receipt.Jobs {
-		if j.How == job.Reused {
-			reused++
-		}
-	}
-	s.display.Event(progress.RunStarted{
-		Build: receipt.Build, Name: s.work.name, File: s.file, Jobs: len(s.work.Jobs), Reused: reused, Slots: s.slots, Store: s.place.dir,
-		Forecast: f,
-	})
-	if s.reaped > 0 {
-		what := "processes"
-		if s.reaped == 1 {
-			what = "process"
-		}
-		s.display.Event(progress.Notice{Text: fmt.Sprintf("killed %d %s that an earlier run left", s.reaped, what)})
-	}
-	if s.bereft {
-		s.display.Event(progress.Notice{Text: fmt.Sprintf(
-			"the store in %s was empty or gone, though logs of earlier runs are there: what they did is not known, and all is run again", s.place.dir)})
-	}
-	for _, n := range past.notes {
-		s.display.Event(progress.Notice{Job: s.work.Jobs[n.index].Name, Text: n.text})
-	}
-	s.announceUnable(s.findUnable(s.work, func(i int) bool { return receipt.Jobs[i].How == job.Reused }))
-	s.announceWaits(past)
-	for i, j := range receipt.Jobs {
-		if j.How == job.Reused {
-			s.monitor.reuse(i, j.ID)
-		}
-	}
-	return nil
-}
-
-// announceWaits tells which jobs an earlier run has wait before their next attempt.
-func (s *session) announceWaits(past *past) {
-	now := job.At(time.Now())
-	for i, id := range past.twins {
-		r := past.waiting[id]
-		if r == nil {
-			continue
-		}
-		// The engine clamps a wait to its original length, if the clock has stepped.
-		if until := min(r.Wake, now.Add(r.Delay)); until > now {
-			s.display.Event(progress.JobWaiting{
-				Job: s.monitor.named(i, id), Attempt: r.LastEnd.Number, Outcome: r.LastEnd.Outcome.String(),
-				Message: r.LastEnd.Message, Until: until.Std(),
-			})
-		}
-	}
-}
-
 // runtime makes the worker.
 func (s *session) runtime() *worker.Runtime {
 	run := worker.Commands(worker.Executor{Now: s.now, Owner: s.owner}, s.place.logs(), func(a *worker.Attempt, l worker.Line) {

@@ -175,6 +175,8 @@ func (p place) ended(ctx context.Context, h queue.History, a *answer, rec *job.R
 			}
 			p.hintLog(a, &roots[0])
 		}
+	case e.Outcome == job.Cancelled && rec.LastEnd != nil:
+		a.Text = fmt.Sprintf("%s was not tried again: its run stopped at %s at a failure, or a later run did without it", a.Job, when)
 	case e.Outcome == job.Cancelled && e.Detail == job.NotNeeded:
 		a.Text = fmt.Sprintf("%s was dropped at %s: its run stopped at a failure, or a later run did without it", a.Job, when)
 	case e.Outcome == job.Unsupported:

@@ -215,7 +215,12 @@ func (t *tally) counted(e *RunEnded) string {
 		case o == job.Succeeded && t.reused > 0:
 			parts = append(parts, fmt.Sprintf("%d succeeded (%d of them before)", n, t.reused))
 		case o == job.Cancelled:
-			parts = append(parts, fmt.Sprintf("%d %s", n, NotStarted))
+			if n > t.given {
+				parts = append(parts, fmt.Sprintf("%d %s", n-t.given, NotStarted))
+			}
+			if t.given > 0 {
+				parts = append(parts, fmt.Sprintf("%d %s", t.given, NotTriedAgain))
+			}
 		default:
 			parts = append(parts, fmt.Sprintf("%d %v", n, o))
 		}

@@ -16,6 +16,8 @@ type tally struct {
 	running map[int]*attempt
 	waiting map[int]JobWaiting // before a further attempt
 	counts  map[job.Outcome]int
+	again   map[int]bool // a further attempt is to come, at once or after a wait
+	given   int          // of the cancelled, those
 	ended   int
 	reused  int
 	failed  []JobEnded // that count
@@ -35,7 +37,7 @@ type attempt struct {
 const slowestShown = 5
 
 func newTally() *tally {
-	return &tally{running: map[int]*attempt{}, waiting: map[int]JobWaiting{}, counts: map[job.Outcome]int{}}
+	return &tally{running: map[int]*attempt{}, waiting: map[int]JobWaiting{}, again: map[int]bool{}, counts: map[job.Outcome]int{}}
 }
 
 func (t *tally) take(e Event, now time.Time) {
@@ -49,15 +51,21 @@ func (t *tally) take(e Event, now time.Time) {
 	case JobStarted:
 		t.running[e.Index] = &attempt{JobStarted: e}
 		delete(t.waiting, e.Index)
+		delete(t.again, e.Index)
 	case JobRetried:
 		delete(t.running, e.Index)
+		t.again[e.Index] = true
 		if e.Until != nil {
 			t.waiting[e.Index] = JobWaiting{Job: e.Job, Attempt: e.Attempt, Outcome: e.Outcome, Message: e.Message, Until: *e.Until}
 		}
 	case JobWaiting:
+		t.again[e.Index] = true
 		t.waiting[e.Index] = e
 	case JobEnded:
 		delete(t.running, e.Index)
+		if t.again[e.Index] && e.Outcome == job.Cancelled {
+			t.given++
+		}
 		delete(t.waiting, e.Index)
 		t.finish(e.Index, e.Outcome)
 		t.judge(e)

@@ -151,8 +151,11 @@ func Count(n int, noun string) string {
 	return fmt.Sprintf("%d %ss", n, noun)
 }
 
-// NotStarted is for people the word for a job that was cancelled before it began.
-const NotStarted = "not started"
+// For people, the words for a job that was cancelled: before it began, and before a further attempt.
+const (
+	NotStarted    = "not started"
+	NotTriedAgain = "not tried again"
+)
 
 // Style colours text, or not.
 type Style struct{ Colour bool }
