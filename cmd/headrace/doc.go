@@ -6,10 +6,13 @@
 //	run.go          the command and its flags
 //	run_graph.go    the file, made into a submission
 //	run_reuse.go    which jobs need not run again
-//	run_session.go  the engine, the worker and the signals, from start to end
+//	run_session.go  the engine and the worker, from start to end
+//	run_announce.go what is told before anything starts; unable.go: what cannot run here
+//	run_end.go      failures, signals, and the end
 //	run_brake.go    nothing starts between a failure and what follows from it
 //	run_monitor.go  what the engine stored, told as events
 //	run_plan.go     --dry-run and --graph
 //
-// The other commands read the store of a run; see record.go for how they find a job in it.
+// The other commands read the store of a run; see store.go for where it is, record.go for how they find a job in it,
+// and view.go for the words in which they tell of it.
 package main

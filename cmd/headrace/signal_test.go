@@ -110,6 +110,27 @@ func TestEachSignalInterruptsAndIsToldByTheCode(t *testing.T) {
 	}
 }
 
+// A job that does not heed SIGTERM would have 5 s of grace: Ctrl-\ gives it none, and shows nobody the inside of headrace.
+func TestQuitEndsAtOnce(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	started := newGate(t, filepath.Join(dir, "started"))
+	write(t, dir, "g.yaml", `jobs: {a: {run: "trap '' TERM; echo > started; exec tail -f /dev/null"}}`)
+	p := start(t, dir, "run", "g.yaml")
+	started.meet(t, p)
+	if err := p.Process.Signal(syscall.SIGQUIT); err != nil {
+		t.Fatal(err)
+	}
+	if code := p.end(t); code != exitInterrupted || strings.Contains(p.out.String(), "goroutine") {
+		t.Errorf("exit code %d, want %d:\n%s", code, exitInterrupted, &p.out)
+	}
+	logs := start(t, dir, "logs", "g.yaml", "a")
+	logs.end(t)
+	if text := logs.out.String(); !strings.Contains(text, "told to end at once") || strings.Contains(text, "still running") {
+		t.Errorf("the log of the job:\n%s", text)
+	}
+}
+
 func TestReaderThatGoesAwayStopsTheRun(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

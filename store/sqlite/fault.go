@@ -71,7 +71,7 @@ func faultOf(path string, err error) Fault {
 		return Denied
 	case sqlite.ResultCantOpen:
 		// The engine does not say why: ask the system.
-		if errors.Is(syscall.Access(path, readable), syscall.EACCES) {
+		if unreadable(path) {
 			return Denied
 		}
 	default:
@@ -79,9 +79,6 @@ func faultOf(path string, err error) Fault {
 	}
 	return Unknown
 }
-
-// readable asks access(2) whether a file can be read.
-const readable = 4
 
 // fail puts the operation and the file before an error.
 func (r *Reader) fail(what string, err error) error {

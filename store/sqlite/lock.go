@@ -110,4 +110,11 @@ func Holder(path string) (*queue.HeldError, error) {
 	return heldBy(f), nil
 }
 
+// unreadable reports whether this user may not read the file. It does not open it: closing would take away the locks of a
+// connection in this process.
+func unreadable(path string) bool {
+	const read = 4
+	return errors.Is(syscall.Access(path, read), syscall.EACCES)
+}
+
 func (l *lock) release() error { return l.file.Close() }
