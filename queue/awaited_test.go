@@ -2,6 +2,7 @@ package queue
 
 import (
 	"context"
+	"errors"
 	"testing"
 	"testing/synctest"
 
@@ -36,7 +37,7 @@ func TestAwaitedForgetsWhoGaveUp(t *testing.T) {
 		}
 		cancel()
 		for range 2 {
-			if err := <-told; err != context.Canceled {
+			if err := <-told; !errors.Is(err, context.Canceled) {
 				t.Error(err)
 			}
 		}
