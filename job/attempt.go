@@ -19,7 +19,7 @@ func (m *Machine) Start(at Moment, id ID, name string, token Token) ([]Change, e
 	if j == nil || w == nil {
 		return nil, ErrNotFound
 	}
-	if _, ok := j.state.(Ready); !ok || !m.fits(w, j, at.Now) {
+	if _, ok := j.state.(Ready); !ok || j.in.active == 0 || !m.fits(w, j, at.Now) {
 		return nil, ErrNotReady
 	}
 	a := Attempt{

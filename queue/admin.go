@@ -132,6 +132,12 @@ func (q *Queue) DeleteJob(ctx context.Context, id job.ID) error {
 			return err
 		}
 		err = change(context.WithValue(ctx, requestKey{}, nil), q, command{name: "cancel a job"}, func(r *round) ([]job.Change, error) {
+			// Cancelled before: only its worker is waited for, and the owner need not read for that at each round.
+			if j, ok := q.machine.Job(id); !ok {
+				return nil, ErrNotFound
+			} else if _, done := j.State().(job.Done); done {
+				return nil, job.ErrEnded
+			}
 			dependents, err := r.dependents(ctx, id)
 			if err != nil {
 				return nil, err

@@ -52,6 +52,9 @@ func (c *check) job(j *job.Job) {
 		c.want(e == nil || holds, "job %s is %s and kept", j.ID(), j.State())
 		return
 	}
+	if !j.Needed() {
+		return // it is about to end
+	}
 	if e == nil || e.in == nil {
 		c.want(false, "job %s is Ready and in no heap", j.ID())
 		return

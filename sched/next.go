@@ -78,14 +78,28 @@ func (s *Scheduler) lookInto(c *class, now job.Time) {
 	}
 	for i := 0; i < len(c.heaps); i++ {
 		r := c.heaps[i]
-		for len(r.entries) > 0 && r.entries[0].gated && s.park(r.entries[0]) {
+		for len(r.entries) > 0 && (s.forsake(r.entries[0]) || r.entries[0].gated && s.park(r.entries[0])) {
 		}
 		if len(r.entries) == 0 {
-			i-- // parked to the last: another heap is in its place
+			i-- // taken to the last: another heap is in its place
 			continue
 		}
 		s.heads = append(s.heads, s.head(r, r.entries[0], now))
 	}
+}
+
+// forsake takes the head of a heap away if nobody needs it any more, which the machine may not have come to tell: a
+// large cancel goes on over several rounds. It reports whether it did.
+func (s *Scheduler) forsake(e *entry) bool {
+	if e.job.Needed() {
+		return false
+	}
+	c := e.in.class
+	s.pull(e)
+	if c.entries--; c.entries == 0 {
+		s.idle++ // no sweep: the caller walks the classes
+	}
+	return true
 }
 
 // read gives the class's channel as it is at this decision.

@@ -256,7 +256,8 @@ func (s *Scheduler) updateJob(j *job.Job) {
 	isReady, holds := false, j.Held()
 	switch j.State().(type) {
 	case job.Ready:
-		isReady = true
+		// One that nobody needs any more is Ready until the machine comes to end it.
+		isReady = j.Needed()
 	case job.Running:
 		holds = true
 	default:
