@@ -13,15 +13,24 @@ import (
 // Register makes a worker known, or takes it back after a restart; see job.Machine.Register.
 func (q *Queue) Register(ctx context.Context, w job.Worker, running ...job.Lease) error {
 	return change(ctx, q, command{name: "register a worker"}, func(r *round) ([]job.Change, error) {
-		changes, err := q.machine.Register(r.at, w, running)
-		if err == nil {
-			r.after = append(r.after, func(failed error) {
-				if failed == nil {
-					_ = q.machine.Saw(w.Name, w.Session, r.at.Now)
-				}
-			})
+		// The machine hears that a session is alive once it is stored; until then the round knows.
+		if other, ok := r.sessions[w.Name]; ok && other != w.Session {
+			return nil, job.ErrWorkerLive
 		}
-		return changes, err
+		changes, err := q.machine.Register(r.at, w, running)
+		if err != nil {
+			return nil, err
+		}
+		if r.sessions == nil {
+			r.sessions = map[string]job.ID{}
+		}
+		r.sessions[w.Name] = w.Session
+		r.after = append(r.after, func(failed error) {
+			if failed == nil {
+				_ = q.machine.Saw(w.Name, w.Session, r.at.Now)
+			}
+		})
+		return changes, nil
 	})
 }
 
