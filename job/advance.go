@@ -307,3 +307,14 @@ func (m *Machine) halt(j *Job, now Time, e End) []Change {
 func (m *Machine) overrun(j *Job, now Time, d Detail) []Change {
 	return m.halt(j, now, End{Outcome: TimedOut, Detail: d, Message: "its worker did not end it in time"})
 }
+
+// releasable reports whether nothing holds the waiting job back.
+func (m *Machine) releasable(j *Job, now Time) bool {
+	return j.waits == 0 && j.in.active > 0 && j.Wake() <= now && !m.lingers(j) &&
+		(j.more == nil || j.more.doom == nil)
+}
+
+// lingers reports whether an attempt of the job's identity is still being stopped.
+func (m *Machine) lingers(j *Job) bool {
+	return len(m.lingering) > 0 && m.lingering[j.Identity()] != nil
+}

@@ -3,6 +3,7 @@ package job
 import (
 	"slices"
 	"strings"
+	"time"
 )
 
 // Register makes a worker known, or takes it back after a restart. running lists the attempts that it still runs;
@@ -229,4 +230,18 @@ func (m *Machine) ClearFailures(failures []Identity) []Change {
 		changes = append(changes, FailureCleared{i})
 	}
 	return changes
+}
+
+// Lost lists the attempts whose worker has not been heard of for longer than the given time, for channels
+// whose caller judges lost leases.
+func (m *Machine) Lost(channel string, now Time, silent time.Duration) []*Job {
+	var lost []*Job
+	for _, n := range m.Workers() {
+		for j := range m.workers[n].leases {
+			if j.running() && j.class.Channel == channel && now.Sub(j.last.lease.beat) > silent {
+				lost = append(lost, j)
+			}
+		}
+	}
+	return lost
 }
