@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"maps"
 	"slices"
 
 	"github.com/headrace/headrace/job"
@@ -12,6 +13,7 @@ import (
 
 // Register makes a worker known, or takes it back after a restart; see job.Machine.Register.
 func (q *Queue) Register(ctx context.Context, w job.Worker, running ...job.Lease) error {
+	w, running = ownWorker(w), slices.Clone(running)
 	return change(ctx, q, command{name: "register a worker"}, func(r *round) ([]job.Change, error) {
 		// The machine hears that a session is alive once it is stored; until then the round knows.
 		if other, ok := r.sessions[w.Name]; ok && other != w.Session {
@@ -32,6 +34,21 @@ func (q *Queue) Register(ctx context.Context, w job.Worker, running ...job.Lease
 		})
 		return changes, nil
 	})
+}
+
+// ownWorker gives a worker that shares no memory with the one given. What comes from a caller is copied before the owner sees
+// it, and what goes to one before he does: neither may change, or wait for, what the other reads.
+func ownWorker(w job.Worker) job.Worker {
+	for _, list := range []*[]string{&w.Channels, &w.Kinds, &w.Systems, &w.Features, &w.Mandatory} {
+		*list = slices.Clone(*list)
+	}
+	return w
+}
+
+// ownChannel does the same for a channel's policy.
+func ownChannel(c job.Channel) job.Channel {
+	c.GroupShares, c.PausedKinds = maps.Clone(c.GroupShares), slices.Clone(c.PausedKinds)
+	return c
 }
 
 // SignOff says that a session of the worker is over: the next may register at once. Not only the session itself may say
@@ -62,12 +79,13 @@ func (q *Queue) Pardon(ctx context.Context, name string) error {
 
 // SetChannel sets a channel's policy.
 func (q *Queue) SetChannel(ctx context.Context, c job.Channel) error {
+	c = ownChannel(c)
 	return change(ctx, q, command{name: "set a channel"}, func(*round) ([]job.Change, error) { return q.machine.SetChannel(c) })
 }
 
 // Channel gives a channel's policy.
 func (q *Queue) Channel(ctx context.Context, name string) (job.Channel, error) {
-	return ask(ctx, q, func(r *round) (job.Channel, error) { return q.machine.Channel(name), nil })
+	return ask(ctx, q, func(r *round) (job.Channel, error) { return ownChannel(q.machine.Channel(name)), nil })
 }
 
 // Pause stops, or lets go on, the starting of new jobs in a channel; kind limits it to one kind, "" means all.
@@ -203,6 +221,7 @@ func (q *Queue) DeleteBuild(ctx context.Context, id job.ID) error {
 
 // ClearFailures forgets the cached failures of these identities.
 func (q *Queue) ClearFailures(ctx context.Context, failures ...job.Identity) error {
+	failures = slices.Clone(failures)
 	return change(ctx, q, command{name: "clear failures"}, func(*round) ([]job.Change, error) { return q.machine.ClearFailures(failures), nil })
 }
 
@@ -232,7 +251,7 @@ func (q *Queue) Workers(ctx context.Context) ([]WorkerView, error) {
 		var list []WorkerView
 		for _, n := range q.machine.Workers() {
 			w, _ := q.machine.Worker(n)
-			v := WorkerView{Worker: w, Waits: q.sched.Wants(n)}
+			v := WorkerView{Worker: ownWorker(w), Waits: q.sched.Wants(n)}
 			q.machine.Leases(n, func(j *job.Job) { v.Leases = append(v.Leases, j.ID()) })
 			list = append(list, v)
 		}

@@ -38,7 +38,8 @@ type Config struct {
 
 // Queue is the engine. Its methods may be called from any goroutine while Run runs; they block until what they ask
 // for is stored, ctx ends, or the queue closes. Those that change something are done once however often they are
-// repeated under one request id: see WithRequest.
+// repeated under one request id: see WithRequest. They keep nothing of what they are given, so that the caller may change
+// it once they have returned, and what they give is the caller's alone.
 type Queue struct {
 	Config
 	calls chan *call

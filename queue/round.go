@@ -59,7 +59,7 @@ func (c *call) answer(v any, err error) { c.reply <- answer{v, err} }
 func (q *Queue) work(ctx context.Context, r *round) error {
 	r.look(ctx)
 	r.advance()
-	answers := map[job.ID]answered{}
+	answers := map[job.ID][]byte{} // what requests were told in this round
 	for _, c := range r.calls {
 		r.decide(c, answers)
 	}
@@ -107,7 +107,7 @@ func (r *round) look(ctx context.Context) {
 }
 
 // decide lets one command decide, and makes its changes and what follows from them.
-func (r *round) decide(c *call, answers map[job.ID]answered) {
+func (r *round) decide(c *call, answers map[job.ID][]byte) {
 	if c.ctx.Err() != nil {
 		c.answer(nil, c.ctx.Err())
 		return
@@ -127,25 +127,20 @@ func (r *round) decide(c *call, answers map[job.ID]answered) {
 	r.apply(changes)
 	r.advance()
 	if !c.request.IsZero() {
-		r.batch.Answers = append(r.batch.Answers, Answer{c.request, c.record(v)})
-		answers[c.request] = answered{c.name, v}
+		answers[c.request] = c.record(v)
+		r.batch.Answers = append(r.batch.Answers, Answer{c.request, answers[c.request]})
 	}
 	r.later(c, v)
 }
 
-// answered is what a request was told in this round.
-type answered struct {
-	name  string
-	value any
-}
-
 // repeated gives a request that was made before its first answer, and reports whether there was one.
-func (r *round) repeated(c *call, answers map[job.ID]answered) bool {
+func (r *round) repeated(c *call, answers map[job.ID][]byte) bool {
 	if told, ok := answers[c.request]; ok {
-		if told.name != c.name {
-			c.answer(nil, c.reused(told.name))
+		// Read back from what is stored, so that the two callers share nothing.
+		if v, err := c.recall(told); err != nil {
+			c.answer(nil, err)
 		} else {
-			r.later(c, told.value)
+			r.later(c, v)
 		}
 		return true
 	}

@@ -39,7 +39,7 @@ const MaxAlone = 10_000
 // errGivenUp says that a large build was cancelled, or its owner stepped down, before it was complete.
 var errGivenUp = errors.New("the build was given up before it was complete")
 
-// Submit asks for jobs, all or none. It keeps nothing of what it was given. Needs name jobs of the same submission or others by id. A build of more than
+// Submit asks for jobs, all or none. Needs name jobs of the same submission or others by id. A build of more than
 // some thousand jobs is staged: it grows unseen over many rounds, while others go on, and becomes visible by one
 // change; its Jobs must come dependencies first. Errors: *job.InvalidError, *job.ConflictError, *job.CycleError,
 // ErrNotFound with the place of the need or reference; *RetryError, too, if a large build was given up meanwhile.
