@@ -131,6 +131,61 @@ func TestStagedBuildCancelledBeforeTheSeal(t *testing.T) {
 	})
 }
 
+// Rule 1: a success that the first piece reuses is deleted before the last, which needs it, comes: the caller may ask again,
+// and then it is run. So may one whose job the first piece joined, if that ended and was deleted meanwhile.
+func TestStagedBuildWhoseReusedJobIsDeletedBetweenPieces(t *testing.T) {
+	t.Parallel()
+	for _, joins := range []bool{false, true} {
+		t.Run(fmt.Sprintf("joins=%t", joins), func(t *testing.T) {
+			t.Parallel()
+			inLab(t, func(t *testing.T, l *lab) {
+				const jobs = 9000 // many pieces, so that there is time enough between the first and the last
+				w := l.worker("w", 1)
+				earlier := l.submit(job.Spec{Key: "a"})
+				a := l.lease(w)
+				if !joins {
+					l.must(l.succeed(a.Lease))
+				}
+				ask := func() queue.Submission {
+					s := large(l.Queue, jobs)
+					for i := range s.Jobs {
+						s.Jobs[i].Needs = nil
+					}
+					s.Jobs[0].Key, s.Jobs[0].Reuse = "a", true
+					s.Jobs[jobs-1].Needs = []job.Need{{Job: s.Jobs[0].ID}}
+					return s
+				}
+				l.commit = func(b *queue.Batch) error {
+					if _, ok := b.Changes[0].(job.BuildAdded); ok {
+						go func() {
+							if joins {
+								l.check(l.succeed(a.Lease))
+							}
+							l.check(l.DeleteJob(t.Context(), earlier.ID))
+						}()
+						synctest.Wait() // it stands in line before the next piece
+					}
+					return nil
+				}
+				_, err := l.Submit(t.Context(), ask())
+				l.commit = nil
+				var again *queue.RetryError
+				if !errors.As(err, &again) || errors.Is(err, queue.ErrNotFound) {
+					t.Errorf("the submission was told %v, want a *RetryError", err)
+				}
+				synctest.Wait() // what was made goes over several rounds
+				if recs, err := l.Store.Jobs(t.Context(), queue.JobFilter{}); err != nil || len(recs) != 0 {
+					t.Errorf("%d jobs are left, %v", len(recs), err)
+				}
+				r, err := l.Submit(t.Context(), ask())
+				if err != nil || len(r.Jobs) != jobs || r.Jobs[0].How != job.Created {
+					t.Errorf("again: %d jobs, %v", len(r.Jobs), err)
+				}
+			})
+		})
+	}
+}
+
 // The owner dies while a large build comes in, and the next while it gives that up: nothing of it is ever seen.
 func TestStagedBuildLeavesNothingAfterTwoCrashes(t *testing.T) {
 	t.Parallel()

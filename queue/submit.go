@@ -39,10 +39,14 @@ const MaxAlone = 10_000
 // errGivenUp says that a large build was cancelled, or its owner stepped down, before it was complete.
 var errGivenUp = errors.New("the build was given up before it was complete")
 
+// errDeleted says that a job which an earlier piece of a large build rests on was deleted before the build was complete.
+var errDeleted = errors.New("a job that stands for one of the build was deleted before the build was complete")
+
 // Submit asks for jobs, all or none. Needs name jobs of the same submission or others by id. A build of more than
 // some thousand jobs is staged: it grows unseen over many rounds, while others go on, and becomes visible by one
 // change; its Jobs must come dependencies first. Errors: *job.InvalidError, *job.ConflictError, *job.CycleError,
-// ErrNotFound with the place of the need or reference; *RetryError, too, if a large build was given up meanwhile.
+// ErrNotFound with the place of the need or reference; *RetryError, too, if a large build was given up meanwhile, or a job
+// that it reuses or joined was deleted.
 func (q *Queue) Submit(ctx context.Context, s Submission) (Receipt, error) {
 	given := q.name(&s)
 	switch {
@@ -208,15 +212,18 @@ func (q *Queue) pieces(ctx context.Context, s *Submission, g given) (Receipt, er
 	}
 	for from := 0; from < len(s.Jobs); from += q.StageSize {
 		piece := job.Submission{Build: s.Build, Staged: true, First: from, Jobs: s.Jobs[from:min(from+q.StageSize, len(s.Jobs))]}
+		var earlier []job.ID // that jobs of this piece need
 		for i := range piece.Jobs {
 			spec := &piece.Jobs[i]
-			if err := restate(spec, from+i, stands); err != nil {
+			needed, err := restate(spec, from+i, stands)
+			if err != nil {
 				return Receipt{}, err
 			}
+			earlier = append(earlier, needed...)
 			piece.Refs = append(piece.Refs, refs[spec.ID]...)
 			delete(refs, spec.ID)
 		}
-		jobs, err := q.submitPiece(ctx, &piece, g)
+		jobs, err := q.submitPiece(ctx, &piece, g, earlier)
 		if err != nil {
 			return Receipt{}, err
 		}
@@ -226,7 +233,7 @@ func (q *Queue) pieces(ctx context.Context, s *Submission, g given) (Receipt, er
 		receipt.Jobs = append(receipt.Jobs, jobs...)
 	}
 	if len(last.Refs) > 0 {
-		if _, err := q.submitPiece(ctx, &last, given{}); err != nil {
+		if _, err := q.submitPiece(ctx, &last, given{}, nil); err != nil {
 			return Receipt{}, err
 		}
 	}
@@ -246,26 +253,36 @@ func (r *round) growing(build job.ID) bool {
 	return ok && b.Staged
 }
 
-// restate lets the needs of one job name the jobs that stand for those of earlier pieces.
-func restate(spec *job.Spec, place int, stands map[job.ID]job.ID) error {
+// restate lets the needs of one job name the jobs that stand for those of earlier pieces, and gives those that must be there.
+func restate(spec *job.Spec, place int, stands map[job.ID]job.ID) (needed []job.ID, err error) {
 	for i := range spec.Needs {
-		if id, ok := stands[spec.Needs[i].Job]; ok {
-			spec.Needs[i].Job = id
+		n := &spec.Needs[i]
+		if id, ok := stands[n.Job]; ok {
+			n.Job = id
+			if n.Policy != job.Order {
+				needed = append(needed, id)
+			}
 		}
 	}
 	if _, twice := stands[spec.ID]; twice {
-		return &job.InvalidError{Field: fmt.Sprintf("jobs[%d].id", place), Want: fmt.Sprintf("%s is already in use", spec.ID)}
+		return nil, &job.InvalidError{Field: fmt.Sprintf("jobs[%d].id", place), Want: fmt.Sprintf("%s is already in use", spec.ID)}
 	}
-	return nil
+	return needed, nil
 }
 
 // submitPiece makes one piece of a large build. The first makes the build; for a later one it must be there still, or what
-// was made before would be missing.
-func (q *Queue) submitPiece(ctx context.Context, piece *job.Submission, g given) ([]job.Submitted, error) {
+// was made before would be missing. So must the jobs of earlier pieces that it needs: one that ended, or had ended, may have
+// been deleted. Nobody asked for that one by name, so the caller is not told that it is unknown, but that it may ask again.
+func (q *Queue) submitPiece(ctx context.Context, piece *job.Submission, g given, earlier []job.ID) ([]job.Submitted, error) {
 	ctx = context.WithValue(ctx, requestKey{}, nil)
 	return do(ctx, q, command{name: "submit a piece", weight: len(piece.Jobs), query: askAbout(piece, g)}, func(r *round) ([]job.Change, []job.Submitted, error) {
 		if (piece.First > 0 || len(piece.Jobs) == 0) && !r.growing(piece.Build.ID) {
 			return nil, nil, &RetryError{Cause: errGivenUp}
+		}
+		for _, id := range earlier {
+			if _, ok := r.q.machine.Job(id); !ok && r.found.Jobs[id] == nil {
+				return nil, nil, &RetryError{Cause: errDeleted}
+			}
 		}
 		return r.q.machine.Submit(r.at.Now, piece, &r.found.Facts)
 	})
