@@ -20,6 +20,8 @@ var (
 	ErrBusy = errors.New("in use")
 	// ErrWorkerLive: another process works under this name.
 	ErrWorkerLive = errors.New("a worker of this name is alive")
+	// ErrSignedOff: the worker's session said, or somebody said for it, that it is over; it gets nothing any more.
+	ErrSignedOff = errors.New("the worker's session has signed off")
 )
 
 // InvalidError reports a field that is not as it must be. Nothing was changed.

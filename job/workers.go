@@ -37,24 +37,36 @@ func sorted(list []string) []string {
 	return slices.Compact(list)
 }
 
-// Saw notes that the worker is alive; it changes nothing durable.
+// Saw notes that the worker is alive; it changes nothing durable. ErrNotFound: no such worker; ErrWorkerLive: another
+// session has the name; ErrSignedOff: the session is over.
 func (m *Machine) Saw(name string, session ID, now Time) error {
 	w := m.workers[name]
-	if w == nil {
+	switch {
+	case w == nil:
 		return ErrNotFound
-	}
-	if w.Session != session {
+	case w.Session != session:
 		return ErrWorkerLive
+	case w.over == session:
+		return ErrSignedOff
 	}
 	m.saw(name, now)
 	return nil
 }
 
-// SignOff notes that a session of the worker is over, so that the next need not wait until it looks dead. It
-// changes nothing durable: what the worker still has is ended when it comes back, or when the leases run out.
+// SignOn notes that a session has just registered: it is alive, even if it had signed off before. It changes nothing durable.
+func (m *Machine) SignOn(name string, session ID, now Time) {
+	if w := m.workers[name]; w != nil && w.Session == session {
+		w.over = ID{}
+		m.saw(name, now)
+	}
+}
+
+// SignOff notes that a session of the worker is over, so that the next need not wait until it looks dead: nothing of the
+// session is a sign of life any more. It changes nothing durable: what the worker still has is ended when it comes back, or
+// when the leases run out.
 func (m *Machine) SignOff(name string, session ID) {
 	if w := m.workers[name]; w != nil && w.Session == session {
-		w.seen = 0
+		w.seen, w.over = 0, session
 	}
 }
 

@@ -29,7 +29,7 @@ func (q *Queue) Register(ctx context.Context, w job.Worker, running ...job.Lease
 		r.sessions[w.Name] = w.Session
 		r.after = append(r.after, func(failed error) {
 			if failed == nil {
-				_ = q.machine.Saw(w.Name, w.Session, r.at.Now)
+				q.machine.SignOn(w.Name, w.Session, r.at.Now)
 			}
 		})
 		return changes, nil
@@ -51,11 +51,13 @@ func ownChannel(c job.Channel) job.Channel {
 	return c
 }
 
-// SignOff says that a session of the worker is over: the next may register at once. Not only the session itself may say
-// so, but whoever knows that its process is dead.
+// SignOff says that a session of the worker is over: the next may register at once, and this one is given nothing any more. A
+// Lease call of it that waits ends with job.ErrSignedOff; what it was given before is ended when the worker comes back, or
+// when the leases run out. Not only the session itself may say so, but whoever knows that its process is dead.
 func (q *Queue) SignOff(ctx context.Context, name string, session job.ID) error {
-	return q.volatile(ctx, func(*round) error {
+	return q.volatile(ctx, func(r *round) error {
 		q.machine.SignOff(name, session)
+		r.evict(name, func(s job.ID) bool { return s == session }, job.ErrSignedOff)
 		return nil
 	})
 }

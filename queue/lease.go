@@ -69,7 +69,8 @@ func (s *stopper) drop() { s.once.Do(func() {}) }
 
 // Lease waits until jobs are ready that the worker may run, and takes up to want of them. session is the one that it
 // registered with. It reports ctx's error if ctx ends first, ErrNotFound if the worker is unknown,
-// job.ErrWorkerLive if another session has taken the name, *RetryError if the owner stepped down.
+// job.ErrWorkerLive if another session has taken the name, job.ErrSignedOff if this one is over, *RetryError if the owner
+// stepped down; each of them at once, if what it tells of happens while the call waits.
 func (q *Queue) Lease(ctx context.Context, name string, session job.ID, want int, load float64) ([]Assignment, error) {
 	if want < 1 {
 		return nil, &job.InvalidError{Field: "want", Want: "at least 1"}
@@ -159,13 +160,14 @@ func (q *Queue) dismiss(w *waiter, err error) {
 	}
 }
 
-// evict ends the waiting of the worker's other sessions: what they were given would be lost.
-func (r *round) evict(name string, session job.ID, why error) {
+// evict ends the waiting of those sessions of the worker that are over: what they were given would be lost. Commands are
+// decided before jobs are matched, so that no waiter has been given one in this round.
+func (r *round) evict(name string, over func(session job.ID) bool, why error) {
 	q := r.q
 	list := q.waiters[name]
 	stay := make([]*waiter, 0, len(list))
 	for _, w := range list {
-		if w.session == session {
+		if !over(w.session) {
 			stay = append(stay, w)
 			continue
 		}

@@ -256,9 +256,9 @@ func (r *round) note(c job.Change) {
 	case job.BuildDeleted:
 		delete(r.found.Builds, c.Build)
 	case job.WorkerPut:
-		r.evict(c.Worker.Name, c.Worker.Session, job.ErrWorkerLive)
+		r.evict(c.Worker.Name, func(s job.ID) bool { return s != c.Worker.Session }, job.ErrWorkerLive)
 	case job.WorkerRemoved:
-		r.evict(c.Name, job.ID{}, ErrNotFound)
+		r.evict(c.Name, func(job.ID) bool { return true }, ErrNotFound)
 	case job.BuildEnded:
 		if r.found.Builds == nil {
 			r.found.Builds = map[job.ID]*job.BuildRecord{}

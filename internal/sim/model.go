@@ -62,6 +62,14 @@ type mBuild struct {
 type mWorker struct {
 	job.Worker
 	seen job.Time
+	over bool // its session signed off
+}
+
+// saw notes that the worker is alive.
+func (w *mWorker) saw(now job.Time) {
+	if !w.over {
+		w.seen = now
+	}
 }
 
 type mWaiter struct {

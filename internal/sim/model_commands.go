@@ -17,6 +17,7 @@ const (
 	needed   = "needed"
 	lost     = "lease-lost"
 	alive    = "worker-live"
+	off      = "signed-off"
 	invalid  = "invalid"
 	conflict = "conflict"
 	cyclic   = "cycle"
@@ -280,7 +281,7 @@ func (m *model) register(w job.Worker, running []job.Lease) string {
 	}
 	w.Drained, w.Faults, w.Until = old.Drained, old.Faults, old.Until
 	m.reach(func() { old.Worker = w })
-	old.seen = m.now
+	old.seen, old.over = m.now, false
 	if fresh {
 		m.evict(old.Name, alive)
 		m.crash(old, running)
@@ -354,6 +355,8 @@ func (m *model) lease(x *mWaiter) string {
 		return notFound
 	case w.Session != x.session:
 		return alive
+	case w.over:
+		return off
 	}
 	w.seen = m.now
 	m.waiters = append(m.waiters, x)
@@ -366,7 +369,7 @@ func (m *model) holder(l job.Lease) *mJob {
 	if j == nil || j.lease == nil || j.leaseID() != l {
 		return nil
 	}
-	m.worker(j.last.Worker).seen = m.now
+	m.worker(j.last.Worker).saw(m.now)
 	return j
 }
 
@@ -398,7 +401,7 @@ func (m *model) report(f *job.Report) string {
 		return lost
 	}
 	if w := m.worker(j.last.Worker); w != nil && (j.end == nil || j.lease != nil) {
-		w.seen = m.now
+		w.saw(m.now)
 	}
 	told := j.lastEnd != nil && j.lastEnd.Outcome == f.Outcome && j.lastEnd.Detail == f.Detail
 	switch {
@@ -535,7 +538,7 @@ func (m *model) restart(now job.Time) {
 	}
 	m.waiters = nil
 	for _, w := range m.workers {
-		w.seen = 0
+		w.seen, w.over = 0, false
 	}
 	for _, j := range m.jobs {
 		if j.lease != nil {

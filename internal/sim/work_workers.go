@@ -56,7 +56,8 @@ func (w *world) signOff() {
 	k := w.anyWorker()
 	w.do("sign-off "+k.Name, func(ctx context.Context) error { return w.q.SignOff(ctx, k.Name, k.Session) }, func() string {
 		if x := w.m.worker(k.Name); x != nil && x.Session == k.Session {
-			x.seen = 0
+			x.seen, x.over = 0, true
+			w.m.evict(k.Name, off)
 		}
 		return done
 	})

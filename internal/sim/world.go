@@ -309,6 +309,8 @@ func kindOf(err error) string {
 		return busy
 	case errors.Is(err, job.ErrWorkerLive):
 		return alive
+	case errors.Is(err, job.ErrSignedOff):
+		return off
 	case errors.Is(err, context.Canceled):
 		return "gone"
 	}
