@@ -12,7 +12,7 @@ func (m *Machine) LimitsOf(j *Job) Limits {
 }
 
 // limits gives the limits of an attempt: the widest over all who need the job, where a build that states some for this
-// very job means those instead of its own for all.
+// very job means those instead of its own for all, unless more stands behind the job than widen looks at.
 func (j *Job) limits() Limits {
 	all := j.in.audience
 	if all == nil {
@@ -68,20 +68,31 @@ func (w *widening) take(l Limits) {
 	w.Limits, w.some = l, true
 }
 
-// widenMost is how many dependents are asked who stands behind a job. It is far more than there are builds behind most.
+// widenMost is how many dependents, and wishes of theirs, are looked at to find out who stands behind a job. It is far more than
+// there are behind most.
 const widenMost = 2000
 
 // widen takes the limits of those who need the job only through its dependents: what flows down does not tell them
-// from builds that wish for the job itself, and those have had their say. The nearest dependents come first.
+// from builds that wish for the job itself, and those have had their say. If too much stands behind the job to look at all of
+// it, the widest of all who need it holds instead, whatever some state for this very job: no attempt is cut short that
+// somebody gave more time, and a build's own word may be exceeded. That does not depend on which dependents are near.
 func (j *Job) widen(w *widening) {
 	said := make(map[*build]bool, len(j.wishes))
 	for i := range j.wishes {
 		said[j.wishes[i].build] = true
 	}
 	seen := map[*Job]bool{j: true}
-	for todo := []*Job{j}; len(todo) > 0 && len(seen) < widenMost; todo = todo[1:] {
+	looks := 0
+	for todo := []*Job{j}; len(todo) > 0; todo = todo[1:] {
 		for _, e := range todo[0].dependents {
 			k := e.job
+			if looks++; e.blocks() && !seen[k] {
+				looks += len(k.wishes)
+			}
+			if looks > widenMost {
+				w.take(j.in.audience.limits)
+				return
+			}
 			if !e.blocks() || seen[k] {
 				continue
 			}
