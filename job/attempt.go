@@ -201,8 +201,13 @@ func (m *Machine) concludeWith(j *Job, at Moment, end AttemptEnd, noRetry bool) 
 	} else {
 		v = judge(j.retry().Or(m.Channel(j.class.Channel).Retry), j.Tally(), end.Outcome, end.Detail, at.Random.Uint64())
 	}
-	if end.Detail == HandedBack && end.Number > HandBacksAtOnce && end.At.Sub(end.Start) < HandBackPause {
-		v.wait = HandBackPause
+	if end.Outcome == Aborted && end.Detail == HandedBack && end.At.Sub(end.Start) < HandBackPause {
+		if w := m.workers[end.Worker]; w == nil || !w.Drained {
+			v.tally.HandBacks++
+			if v.tally.HandBacks > HandBacksAtOnce {
+				v.wait = HandBackPause
+			}
+		}
 	}
 	if v.again && !noRetry && j.in.keep > 0 {
 		wake := Time(0)

@@ -239,6 +239,57 @@ func TestHandBacksWithoutEndAreSlowedDown(t *testing.T) {
 	}
 }
 
+// Only hand-backs count for that: a job that was tried in earnest, and is then handed back once, goes on at once.
+func TestHandBackAfterRealAttemptsCostsNoTime(t *testing.T) {
+	t.Parallel()
+	l := newLab(t)
+	l.worker("w", 1)
+	l.worker("v", 1)
+	j := l.spec("j")
+	j.Retry = Retry{Failures: 9, Losses: 9, Crashes: 9, Delay: time.Second}
+	if _, err := l.submit(Build{}, []Spec{j}); err != nil {
+		t.Fatal(err)
+	}
+	end := func(worker string, o Outcome, d Detail) {
+		t.Helper()
+		if _, err := l.finish(Report{Lease: l.start(j.ID, worker), Outcome: o, Detail: d}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	end("w", Failed, NoDetail)
+	end("w", Failed, NoDetail)
+	end("w", Aborted, WorkerCrashed)
+	end("w", Aborted, WorkerFault) // which costs the job nothing
+	for n := range HandBacksAtOnce {
+		end("v", Aborted, HandedBack)
+		if _, ready := l.m.jobs[j.ID].State().(Ready); !ready {
+			t.Fatalf("hand-back %d: the job waits", n+1)
+		}
+	}
+}
+
+// A worker that is drained is not given the job again, however often such workers hand it back.
+func TestHandBackOfADrainedWorkerCostsNoTime(t *testing.T) {
+	t.Parallel()
+	l := newLab(t)
+	l.worker("w", 1)
+	j := l.spec("j")
+	if _, err := l.submit(Build{}, []Spec{j}); err != nil {
+		t.Fatal(err)
+	}
+	for n := range 3 * HandBacksAtOnce {
+		lease := l.start(j.ID, "w")
+		l.must(l.m.Drain("w", true))
+		if _, err := l.finish(Report{Lease: lease, Outcome: Aborted, Detail: HandedBack}); err != nil {
+			t.Fatal(err)
+		}
+		if _, ready := l.m.jobs[j.ID].State().(Ready); !ready {
+			t.Fatalf("hand-back %d: the job waits", n+1)
+		}
+		l.must(l.m.Drain("w", false))
+	}
+}
+
 // Every input is bounded, and names its field.
 func TestInputsAreBounded(t *testing.T) {
 	t.Parallel()

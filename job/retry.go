@@ -55,8 +55,9 @@ func Backoff(delay time.Duration, factor int32, n int32, r uint64) time.Duration
 	return wait.Truncate(time.Microsecond)
 }
 
-// A job that was handed back within HandBackPause of its start waits so long, from its attempt after HandBacksAtOnce on: a
-// worker that gives back all that it gets would else be given it without end.
+// A job that was handed back within HandBackPause of its start waits so long, after the first HandBacksAtOnce that were: a
+// worker that gives back all that it gets would else be given it without end. One that is drained is not given it again, so
+// that its hand-backs do not count.
 const (
 	HandBackPause   = time.Second
 	HandBacksAtOnce = 3
@@ -70,6 +71,8 @@ type Tally struct {
 	Aborts   int32
 	Losses   int32
 	Crashes  int32
+	// HandBacks that came within HandBackPause of the start, by workers that were not drained.
+	HandBacks int32
 	// Fault is the worker that failed on its own account under this job, "" if none did (rule 10).
 	Fault string
 }

@@ -252,7 +252,10 @@ func (m *model) blame(j *mJob, w *mWorker, f *job.Report) (again bool, wait time
 		return count(&t.Failures, r.Failures), 0
 	case f.Outcome != job.Aborted:
 		return false, 0
-	case f.Detail == job.HandedBack && j.attempts > job.HandBacksAtOnce && m.now.Sub(j.last.Start) < job.HandBackPause:
+	case f.Detail == job.HandedBack && !w.Drained && m.now.Sub(j.last.Start) < job.HandBackPause:
+		if count(&t.HandBacks, job.HandBacksAtOnce) {
+			return true, 0
+		}
 		return true, job.HandBackPause
 	case f.Detail == job.HandedBack:
 		return true, 0

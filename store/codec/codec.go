@@ -7,8 +7,8 @@ import (
 )
 
 // version is the leading byte of every form. A reader that meets a greater one refuses it. Version 2 added the limits
-// of an attempt.
-const version = 2
+// of an attempt, version 3 the hand-backs of a tally.
+const version = 3
 
 // AppendChanges appends the feed's form of a round's changes to dst: Args, Result and Token are left out,
 // since whoever watches the feed need not be trusted with them.

@@ -82,6 +82,9 @@ func (c *coder) tally(t *job.Tally) {
 	integer(c, &t.Aborts)
 	integer(c, &t.Losses)
 	integer(c, &t.Crashes)
+	if !c.reading || c.from >= 3 {
+		integer(c, &t.HandBacks)
+	}
 	c.string(&t.Fault)
 }
 
