@@ -233,7 +233,7 @@ func (m *Machine) finish(j *Job, end AttemptEnd) []Change {
 			until = end.At.Add(ttl)
 		}
 		changes = append(changes, FailureCached{
-			Identity: j.Identity(), Job: j.id, Outcome: e.Outcome, At: end.At, Until: until, Message: e.Message,
+			Identity: j.Identity(), Class: j.class.Class, Job: j.id, Outcome: e.Outcome, At: end.At, Until: until, Message: e.Message,
 		})
 	}
 	return changes

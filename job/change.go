@@ -208,9 +208,11 @@ type DurationLearned struct {
 	Took   time.Duration
 }
 
-// FailureCached: verdicts on this identity are remembered.
+// FailureCached: a verdict on this identity is remembered, for jobs of the class that it was given in. There is one for an
+// identity: a newer takes the place of the older.
 type FailureCached struct {
 	Identity Identity
+	Class    Class // zero in what was stored before it was kept: it serves for none
 	Job      ID
 	Outcome  Outcome
 	At       Time

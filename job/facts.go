@@ -13,9 +13,9 @@ func (s *Spec) Series() Series { return Series{s.Channel, s.Kind, s.Name} }
 type Facts struct {
 	// Jobs that are Done and settled, by id.
 	Jobs map[ID]*Record
-	// Kept successes, newest first come, by identity.
-	Kept map[Identity]ID
-	// Cached failures by identity.
+	// Kept successes, the newest of each likeness.
+	Kept map[Likeness]ID
+	// Cached failures by identity, the newest of each; it has a class.
 	Cached map[Identity]*FailureCached
 	// Learned durations.
 	Took map[Series]time.Duration

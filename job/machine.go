@@ -246,12 +246,15 @@ func (m *Machine) Moved(f func(name string)) {
 	m.moved = m.moved[:0]
 }
 
-// Left calls f with each job that has left memory since the last call, as Facts tell of it: its identity, how it ended, and
+// Left calls f with each job that has left memory since the last call, as Facts tell of it: its likeness, how it ended, and
 // its newest attempt.
 func (m *Machine) Left(f func(*Record)) {
 	for i, j := range m.left {
 		m.left[i] = nil
-		r := &Record{Spec: Spec{ID: j.id, Channel: j.class.Channel, Kind: j.class.Kind, Key: j.key}, Seq: j.seq}
+		c := j.class.Class
+		r := &Record{Seq: j.seq, Spec: Spec{
+			ID: j.id, Channel: c.Channel, Kind: c.Kind, Key: j.key, System: c.System, Features: c.FeatureList(), Pin: c.Pin,
+		}}
 		r.End = j.state.(Done).End
 		if j.last != nil {
 			r.Last, r.LastEnd = &j.last.Attempt, j.last.end

@@ -36,9 +36,9 @@ type Spec struct {
 	// Gate limits how many jobs of one concurrency key run at once.
 	Gate  Gate
 	Retry Retry
-	// CacheFailure: a verdict is remembered, and the next job of this identity fails at once until it is cleared.
+	// CacheFailure: a verdict is remembered, and the next job of this identity and class fails at once until it is cleared.
 	CacheFailure bool
-	// Reuse: a kept success of this identity serves instead of a new run.
+	// Reuse: a kept success of this identity and class serves instead of a new run.
 	Reuse bool
 	// Estimate is how long the work is thought to take; 0: learned from history, else DefaultEstimate.
 	Estimate time.Duration
@@ -149,6 +149,19 @@ const DefaultTTL = 90 * time.Second
 // Class is what ready jobs have in common for matching: a worker that can run one can run all. It is
 // comparable; Features is the sorted list joined by blanks.
 type Class struct{ Channel, Kind, System, Features, Pin string }
+
+// Likeness is identity and class together: what a job has in common with an ended one whose success, or whose remembered
+// failure, serves for it. What was built for one system says nothing of another.
+type Likeness struct {
+	Class Class // with the channel and kind of the identity
+	Key   string
+}
+
+// Likeness gives the job's likeness.
+func (s *Spec) Likeness() Likeness { return Likeness{s.Class(), s.Identity().Key} }
+
+// Identity gives the identity that is part of it.
+func (l Likeness) Identity() Identity { return Identity{l.Class.Channel, l.Class.Kind, l.Key} }
 
 // Class gives the class of the job.
 func (s *Spec) Class() Class {

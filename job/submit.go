@@ -171,11 +171,11 @@ func (d *submission) meet(i int, spec *Spec, identity Identity) error {
 		return nil
 	}
 	d.reply[i] = Submitted{spec.ID, Created}
-	if kept, ok := d.facts.Kept[identity]; ok && spec.Reuse {
+	if kept, ok := d.facts.Kept[spec.Likeness()]; ok && spec.Reuse {
 		d.reply[i] = Submitted{kept, Reused}
 		return nil
 	}
-	if f := d.facts.Cached[identity]; f != nil && spec.CacheFailure && (f.Until == 0 || f.Until > d.now) {
+	if f := d.facts.Cached[identity]; f != nil && f.Class == spec.Class() && spec.CacheFailure && (f.Until == 0 || f.Until > d.now) {
 		d.reply[i].How = CachedFailure
 		d.failing[i] = End{
 			At: d.now, Outcome: f.Outcome, Cached: true, Root: f.Job, RootOutcome: f.Outcome, Message: f.Message,

@@ -286,18 +286,18 @@ func (r *round) keep(rec *job.Record) {
 		r.found.Jobs = map[job.ID]*job.Record{}
 	}
 	if r.found.Kept == nil {
-		r.found.Kept = map[job.Identity]job.ID{}
+		r.found.Kept = map[job.Likeness]job.ID{}
 	}
 	r.found.Jobs[rec.Spec.ID] = rec
 	if rec.End.Outcome == job.Succeeded {
-		r.found.Kept[rec.Spec.Identity()] = rec.Spec.ID
+		r.found.Kept[rec.Spec.Likeness()] = rec.Spec.ID
 	}
 }
 
-// lose takes a deleted job out of that. An older success of its identity is not looked for: who asks runs it again.
+// lose takes a deleted job out of that. An older success of its likeness is not looked for: who asks runs it again.
 func (r *round) lose(id job.ID) {
 	delete(r.found.Jobs, id)
-	maps.DeleteFunc(r.found.Kept, func(_ job.Identity, kept job.ID) bool { return kept == id })
+	maps.DeleteFunc(r.found.Kept, func(_ job.Likeness, kept job.ID) bool { return kept == id })
 }
 
 // match hands ready jobs to waiting workers, but not too many in one round: others wait for it.

@@ -28,6 +28,53 @@ func TestReuseOfASuccessOfTheSameRound(t *testing.T) {
 	})
 }
 
+func TestNoReuseOfASuccessOnAnotherSystemOfTheSameRound(t *testing.T) {
+	t.Parallel()
+	inLab(t, func(t *testing.T, l *lab) {
+		w := job.Worker{Name: "w", Channels: []string{""}, Kinds: []string{"k"}, Systems: []string{"x", "y"}, Features: []string{"a", "b"}, Slots: 1, Session: l.NewID()}
+		l.must(l.Register(t.Context(), w))
+		features := []string{"a", "b"}
+		first := l.submit(job.Spec{Key: "a", System: "x", Features: features, CacheFailure: true})
+		a := l.lease(w)
+		var same, other job.Submitted
+		l.together(
+			func() { l.check(l.succeed(a.Lease)) },
+			func() { same = l.submit(job.Spec{Key: "a", System: "x", Features: features, Reuse: true}) },
+			func() { other = l.submit(job.Spec{Key: "a", System: "y", Features: features, Reuse: true}) },
+		)
+		if same.ID != first.ID || same.How != job.Reused || other.How != job.Created {
+			t.Errorf("of %s on system x, the same was told %v, system y %v", first.ID, same, other)
+		}
+		a = l.lease(w)
+		l.together(
+			func() { l.check(l.Finish(t.Context(), job.Report{Lease: a.Lease, Outcome: job.Succeeded})) },
+			func() { same = l.submit(job.Spec{Key: "a", System: "x", Features: features, Reuse: true}) },
+		)
+		if same.ID != first.ID || same.How != job.Reused {
+			t.Errorf("behind a newer success on system y, it was told %v", same)
+		}
+	})
+}
+
+func TestNoFailureOnAnotherSystemOfTheSameRound(t *testing.T) {
+	t.Parallel()
+	inLab(t, func(t *testing.T, l *lab) {
+		w := job.Worker{Name: "w", Channels: []string{""}, Kinds: []string{"k"}, Systems: []string{"x"}, Slots: 1, Session: l.NewID()}
+		l.must(l.Register(t.Context(), w))
+		l.submit(job.Spec{Key: "a", System: "x", CacheFailure: true})
+		a := l.lease(w)
+		var same, other job.Submitted
+		l.together(
+			func() { l.check(l.Finish(t.Context(), job.Report{Lease: a.Lease, Outcome: job.Failed})) },
+			func() { same = l.submit(job.Spec{Key: "a", System: "x", CacheFailure: true}) },
+			func() { other = l.submit(job.Spec{Key: "a", System: "y", CacheFailure: true}) },
+		)
+		if same.How != job.CachedFailure || other.How != job.Created {
+			t.Errorf("the same was told %v, system y %v", same, other)
+		}
+	})
+}
+
 func TestNoReuseOfAJobDeletedInTheSameRound(t *testing.T) {
 	t.Parallel()
 	inLab(t, func(t *testing.T, l *lab) {

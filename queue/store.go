@@ -81,12 +81,16 @@ type Answer struct {
 // Query names what a Lookup reads.
 type Query struct {
 	Jobs     []job.ID
-	Kept     []job.Identity // newest success with this identity, while it is kept
+	Kept     []job.Likeness // newest success with this likeness, while it is kept, among the KeptMost newest of its identity
 	Cached   []job.Identity
 	Took     []job.Series
 	Builds   []job.ID
 	Requests []job.ID
 }
+
+// KeptMost is how many successes of an identity are looked at for one of the class that is asked for: whoever asks for more
+// classes under one key in turn than there is room for has a job run again.
+const KeptMost = 100
 
 // Empty reports whether there is nothing to read.
 func (q *Query) Empty() bool { return q.size() == 0 }

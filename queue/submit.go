@@ -129,7 +129,7 @@ func askAbout(s *job.Submission, g given) func(*job.Machine, *Query) {
 				q.Jobs = append(q.Jobs, spec.ID)
 			}
 			if spec.Reuse {
-				q.Kept = append(q.Kept, spec.Identity())
+				q.Kept = append(q.Kept, spec.Likeness())
 			}
 			if spec.CacheFailure {
 				q.Cached = append(q.Cached, spec.Identity())

@@ -100,6 +100,13 @@ func (w *work) identity(i int) job.Identity {
 	return job.Identity{Channel: localChannel, Kind: worker.CommandKind, Key: w.keys[i]}
 }
 
+// likeness gives what an earlier success must have in common with the i-th job to serve for it.
+func (w *work) likeness(i int) job.Likeness {
+	j := &w.Jobs[i]
+	s := job.Spec{Channel: localChannel, Kind: worker.CommandKind, Key: w.keys[i], System: j.System, Features: j.Features}
+	return s.Likeness()
+}
+
 func (w *work) series(i int) job.Series {
 	return job.Series{Channel: localChannel, Kind: worker.CommandKind, Name: w.Jobs[i].Name}
 }

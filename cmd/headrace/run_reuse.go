@@ -76,14 +76,14 @@ func (p *past) findKept(ctx context.Context, s lookup, w *work) error {
 		var q queue.Query
 		to := min(from+page, len(w.Jobs))
 		for i := from; i < to; i++ {
-			q.Kept = append(q.Kept, w.identity(i))
+			q.Kept = append(q.Kept, w.likeness(i))
 		}
 		found, err := s.Lookup(ctx, &q)
 		if err != nil {
 			return err
 		}
 		for i := from; i < to; i++ {
-			p.kept[i] = found.Kept[w.identity(i)]
+			p.kept[i] = found.Kept[w.likeness(i)]
 		}
 	}
 	return nil

@@ -124,7 +124,7 @@ func (m *model) meet(s *queue.Submission) (reply []job.Submitted, fresh, joined 
 		first := slices.IndexFunc(s.Jobs, func(o job.Spec) bool { return o.Identity() == spec.Identity() })
 		var kept *mJob
 		for _, j := range m.jobs {
-			if same(j) && j.Key != "" && j.end != nil && j.end.Outcome == job.Succeeded {
+			if same(j) && j.Class() == spec.Class() && j.Key != "" && j.end != nil && j.end.Outcome == job.Succeeded {
 				kept = j
 			}
 		}
@@ -147,7 +147,7 @@ func (m *model) meet(s *queue.Submission) (reply []job.Submitted, fresh, joined 
 			answer = job.Submitted{ID: kept.ID, How: job.Reused}
 		default:
 			j := &mJob{Spec: *spec, at: m.now}
-			if failed && spec.CacheFailure && (failure.Until == 0 || failure.Until > m.now) {
+			if failed && failure.Class == spec.Class() && spec.CacheFailure && (failure.Until == 0 || failure.Until > m.now) {
 				answer.How = job.CachedFailure
 				j.end = &job.End{Outcome: failure.Outcome, Cached: true, Root: failure.Job, RootOutcome: failure.Outcome}
 			}

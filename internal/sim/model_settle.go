@@ -233,7 +233,7 @@ func (m *model) conclude(j *mJob, f *job.Report) {
 func (m *model) close(j *mJob, f *job.Report) {
 	m.finish(j, job.End{Outcome: f.Outcome, Detail: f.Detail})
 	if f.Outcome == job.Failed && j.CacheFailure {
-		c := job.FailureCached{Job: j.ID, Outcome: job.Failed}
+		c := job.FailureCached{Class: j.Class(), Job: j.ID, Outcome: job.Failed}
 		if ttl := m.channel(j.Channel).FailureTTL; ttl > 0 {
 			c.Until = m.now.Add(ttl)
 		}

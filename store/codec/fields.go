@@ -199,6 +199,9 @@ func (c *coder) channel(h *job.Channel) {
 
 func (c *coder) failure(f *job.FailureCached) {
 	c.identity(&f.Identity)
+	if !c.reading || c.from >= 3 {
+		c.class(&f.Class)
+	}
 	c.id(&f.Job)
 	word(c, &f.Outcome)
 	integer(c, &f.At)

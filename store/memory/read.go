@@ -199,7 +199,7 @@ func (s *Store) Lookup(ctx context.Context, q *queue.Query) (*queue.Found, error
 	}
 	f := &queue.Found{
 		Facts: job.Facts{
-			Jobs: map[job.ID]*job.Record{}, Kept: map[job.Identity]job.ID{}, Cached: map[job.Identity]*job.FailureCached{},
+			Jobs: map[job.ID]*job.Record{}, Kept: map[job.Likeness]job.ID{}, Cached: map[job.Identity]*job.FailureCached{},
 			Took: map[job.Series]time.Duration{}, Builds: map[job.ID]*job.BuildRecord{},
 		},
 		Answers: map[job.ID][]byte{},
@@ -212,8 +212,8 @@ func (s *Store) Lookup(ctx context.Context, q *queue.Query) (*queue.Found, error
 		}
 	}
 	for _, k := range q.Kept {
-		if seqs, ok := d.kept.get(k); ok {
-			f.Kept[k] = d.jobs.rows[seqs[len(seqs)-1]].id
+		if r := d.keptLike(k); r != nil {
+			f.Kept[k] = r.id
 		}
 	}
 	for _, k := range q.Cached {
@@ -238,6 +238,18 @@ func (s *Store) Lookup(ctx context.Context, q *queue.Query) (*queue.Found, error
 		}
 	}
 	return f, nil
+}
+
+// keptLike gives the newest success of the likeness; nil: there is none.
+func (d *Disk) keptLike(k job.Likeness) *row {
+	seqs, _ := d.kept.get(k.Identity())
+	for _, seq := range slices.Backward(seqs[max(0, len(seqs)-queue.KeptMost):]) {
+		r := d.jobs.rows[seq]
+		if s, err := codec.DecodeSpec(r.spec); err == nil && s.Class() == k.Class {
+			return r
+		}
+	}
+	return nil
 }
 
 // job gives a job's row; nil if there is no such job.

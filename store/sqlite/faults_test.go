@@ -144,7 +144,7 @@ func useAll(ctx context.Context, path string) (errs []error) {
 	_, err = s.Load(ctx, func(job.Change) error { return nil })
 	errs = append(errs, err)
 	_, err = s.Lookup(ctx, &queue.Query{
-		Jobs: []job.ID{id}, Builds: []job.ID{id}, Requests: []job.ID{id}, Kept: []job.Identity{{Key: "k"}},
+		Jobs: []job.ID{id}, Builds: []job.ID{id}, Requests: []job.ID{id}, Kept: []job.Likeness{{Key: "k"}},
 		Cached: []job.Identity{{}}, Took: []job.Series{{}},
 	})
 	errs = append(errs, err)

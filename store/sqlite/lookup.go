@@ -56,7 +56,7 @@ func (r *Reader) Lookup(ctx context.Context, q *queue.Query) (*queue.Found, erro
 func nothing() *queue.Found {
 	return &queue.Found{
 		Facts: job.Facts{
-			Jobs: map[job.ID]*job.Record{}, Kept: map[job.Identity]job.ID{}, Cached: map[job.Identity]*job.FailureCached{},
+			Jobs: map[job.ID]*job.Record{}, Kept: map[job.Likeness]job.ID{}, Cached: map[job.Identity]*job.FailureCached{},
 			Took: map[job.Series]time.Duration{}, Builds: map[job.ID]*job.BuildRecord{},
 		},
 		Answers: map[job.ID][]byte{},
@@ -126,14 +126,12 @@ func lookupAnswer(c *conn, id job.ID, f *queue.Found) error {
 
 func lookupNamed(c *conn, q *queue.Query, f *queue.Found) error {
 	for _, k := range q.Kept {
-		err := each(c.query(qKept).string(k.Key).string(k.Kind).string(k.Channel).int(int64(job.Succeeded)), func(q *stmt) error {
-			var id job.ID
-			copy(id[:], q.readBytes())
-			f.Kept[k] = id
-			return nil
-		})
+		id, err := lookupKept(c, k)
 		if err != nil {
 			return err
+		}
+		if !id.IsZero() {
+			f.Kept[k] = id
 		}
 	}
 	for _, k := range q.Cached {
@@ -157,6 +155,25 @@ func lookupNamed(c *conn, q *queue.Query, f *queue.Found) error {
 		}
 	}
 	return nil
+}
+
+// lookupKept gives the newest success of the likeness; zero: there is none. Nearly always it is the first that is looked at.
+func lookupKept(c *conn, k job.Likeness) (job.ID, error) {
+	i := k.Identity()
+	q := c.query(qKept).string(i.Key).string(i.Kind).string(i.Channel).int(int64(job.Succeeded)).int(queue.KeptMost)
+	for {
+		more, err := q.next()
+		if err != nil || !more {
+			return job.ID{}, err
+		}
+		var id job.ID
+		copy(id[:], q.readBytes())
+		s, err := codec.DecodeSpec(q.readBytes())
+		s.Channel, s.Kind = i.Channel, i.Kind // which the row has beside the spec
+		if err == nil && s.Class() == k.Class {
+			return id, q.done()
+		}
+	}
 }
 
 func readTook(c *conn, k job.Series) (v learned, ok bool, err error) {

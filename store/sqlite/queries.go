@@ -183,8 +183,8 @@ var queries = [queryCount]string{
 		LEFT JOIN live l ON l.seq = j.seq WHERE j.id = ? AND l.seq IS NULL`,
 	qResult:        `SELECT CASE WHEN same THEN job ELSE attempt END FROM result WHERE seq = ?`,
 	qAttemptResult: `SELECT result FROM attempt WHERE seq = ? AND number = ?`,
-	qKept: `SELECT j.id FROM job j JOIN ended e ON e.seq = j.seq
-		WHERE j.key = ? AND j.kind = ? AND j.channel = ? AND e.outcome = ? ORDER BY j.seq DESC LIMIT 1`,
+	qKept: `SELECT j.id, j.spec FROM job j JOIN ended e ON e.seq = j.seq
+		WHERE j.key = ? AND j.kind = ? AND j.channel = ? AND e.outcome = ? ORDER BY j.seq DESC LIMIT ?`,
 	qFailure:    `SELECT body FROM cached_failure WHERE channel = ? AND kind = ? AND key = ?`,
 	qTook:       `SELECT took, count FROM took WHERE channel = ? AND kind = ? AND name = ?`,
 	qEndedBuild: `SELECT ` + buildColumns + ` FROM build b WHERE id = ? AND outcome > 0`,

@@ -92,7 +92,7 @@ func BenchmarkLookup(b *testing.B, open func(t testing.TB) Reopener, commands in
 		for range commands {
 			n = (n + 7919) % l.seq
 			s := waiting(n + 1).Spec
-			q.Jobs, q.Kept = append(q.Jobs, s.ID), append(q.Kept, s.Identity())
+			q.Jobs, q.Kept = append(q.Jobs, s.ID), append(q.Kept, s.Likeness())
 			q.Took, q.Requests = append(q.Took, s.Series()), append(q.Requests, requestID(n))
 		}
 		b.StartTimer()

@@ -66,6 +66,7 @@ type actor struct {
 	state      string
 	number     int32
 	held, open bool
+	likeness   job.Likeness
 }
 
 func (w *world) pick(n int) int       { return rapid.IntRange(0, n-1).Draw(w.t, "pick") }
@@ -127,6 +128,9 @@ func (w *world) compare(t *testing.T, model, store Store) {
 			n.identities = append(n.identities, job.Identity{Channel: c, Kind: "command", Key: k})
 			n.series = append(n.series, job.Series{Channel: c, Name: k})
 		}
+	}
+	for _, j := range w.jobs {
+		n.likenesses = append(n.likenesses, j.likeness)
 	}
 	want, got := ask(w.t, t.Context(), model, n), ask(w.t, t.Context(), store, n)
 	if reflect.DeepEqual(want, got) {

@@ -16,6 +16,7 @@ import (
 type names struct {
 	jobs, builds, requests []job.ID
 	identities             []job.Identity
+	likenesses             []job.Likeness
 	series                 []job.Series
 	filters                []queue.JobFilter
 }
@@ -51,7 +52,7 @@ func ask(t fataler, ctx context.Context, s Store, n *names) *answers {
 	a.Head, err = s.Load(ctx, func(c job.Change) error { a.Load = append(a.Load, c); return nil })
 	check("Load")
 	found, err := s.Lookup(ctx, &queue.Query{
-		Jobs: n.jobs, Builds: n.builds, Requests: n.requests, Kept: n.identities, Cached: n.identities, Took: n.series,
+		Jobs: n.jobs, Builds: n.builds, Requests: n.requests, Kept: n.likenesses, Cached: n.identities, Took: n.series,
 	})
 	check("Lookup")
 	a.Found = *found

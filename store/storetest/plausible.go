@@ -43,7 +43,7 @@ func (w *world) addJob() job.Change {
 	if w.one(2) {
 		r.Own = w.own()
 	}
-	a := &actor{seq: w.seq, state: job.Blocked{}.String()}
+	a := &actor{seq: w.seq, state: job.Blocked{}.String(), likeness: r.Spec.Likeness()}
 	if w.one(8) { // a remembered failure
 		r.End, r.Open = w.end(), w.one(2)
 		a.state, a.open = job.Done{}.String(), r.Open
@@ -64,7 +64,7 @@ func (w *world) end() *job.End {
 }
 
 func (w *world) tally(n int32) job.Tally {
-	return job.Tally{Attempts: n, Failures: w.small(), Aborts: w.small(), Losses: 1, Crashes: 2, Fault: w.text()}
+	return job.Tally{Attempts: n, Failures: w.small(), Aborts: w.small(), Losses: 1, Crashes: 2, HandBacks: w.small(), Fault: w.text()}
 }
 
 func (w *world) attempt(n int32) job.Attempt {
@@ -200,7 +200,7 @@ func (w *world) setting() job.Change {
 	case 5:
 		return job.DurationLearned{Series: job.Series{Channel: i.Channel, Name: i.Key}, Took: time.Duration(w.count())}
 	case 6:
-		return job.FailureCached{Identity: i, Job: jobID(1), Outcome: w.outcome(), At: w.at, Until: job.Time(w.count()), Message: w.text()}
+		return job.FailureCached{Identity: i, Class: job.Class{System: w.text()}, Job: jobID(1), Outcome: w.outcome(), At: w.at, Until: job.Time(w.count()), Message: w.text()}
 	}
 	return job.FailureCleared{Identity: i}
 }

@@ -70,37 +70,64 @@ func testUsageLapses(t *testing.T, p *place) {
 }
 
 func testKept(t *testing.T, p *place) {
-	with := func(n int64, key string) job.JobAdded {
+	with := func(n int64, key, system string) job.JobAdded {
 		a := added(n)
-		a.Spec.Key = key
+		a.Spec.Key, a.Spec.System, a.Spec.Features, a.Spec.Pin = key, system, nil, ""
 		return a
 	}
-	identity := job.Identity{Channel: "main", Kind: "command", Key: "k"}
-	ask := func() map[job.Identity]job.ID {
+	like := func(system string) job.Likeness {
+		return job.Likeness{Class: job.Class{Channel: "main", Kind: "command", System: system}, Key: "k"}
+	}
+	ask := func() map[job.Likeness]job.ID {
 		t.Helper()
 		p.reopen(t)
-		return lookup(t, p.Store, &queue.Query{Kept: []job.Identity{
-			identity, {Channel: "other", Kind: "command", Key: "k"}, {Channel: "main", Kind: "other", Key: "k"}, {Channel: "main", Kind: "command"},
+		return lookup(t, p.Store, &queue.Query{Kept: []job.Likeness{
+			like("x"), like("y"), like(""),
+			{Class: job.Class{Channel: "other", Kind: "command", System: "x"}, Key: "k"},
+			{Class: job.Class{Channel: "main", Kind: "other", System: "x"}, Key: "k"},
+			{Class: like("x").Class},
+			{Class: job.Class{Channel: "main", Kind: "command", System: "x", Features: "f"}, Key: "k"},
+			{Class: job.Class{Channel: "main", Kind: "command", System: "x", Pin: "w"}, Key: "k"},
 		}}).Kept
 	}
-	p.commit(t, with(1, "k"), with(2, "k"), with(3, "k"), with(4, ""))
-	same(t, "none ended", map[job.Identity]job.ID(nil), ask())
+	kept := func(what string, want map[job.Likeness]job.ID) {
+		t.Helper()
+		same(t, what, want, ask())
+	}
+	p.commit(t, with(1, "k", "x"), with(2, "k", "x"), with(3, "k", "x"), with(4, "", "x"), with(5, "k", "y"))
+	kept("none ended", nil)
 	p.commit(t, ran(4, job.Succeeded)...)
 	p.commit(t, ran(2, job.Succeeded)...)
-	same(t, "one succeeded", map[job.Identity]job.ID{identity: jobID(2)}, ask())
+	kept("one succeeded", map[job.Likeness]job.ID{like("x"): jobID(2)})
 	p.commit(t, ran(3, job.Failed)...)
-	same(t, "a newer one failed", map[job.Identity]job.ID{identity: jobID(2)}, ask())
+	kept("a newer one failed", map[job.Likeness]job.ID{like("x"): jobID(2)})
 	p.commit(t, ran(1, job.Succeeded)...)
-	same(t, "an older one succeeded later", map[job.Identity]job.ID{identity: jobID(2)}, ask())
+	kept("an older one succeeded later", map[job.Likeness]job.ID{like("x"): jobID(2)})
+	p.commit(t, ran(5, job.Succeeded)...)
+	kept("a newer one of another system", map[job.Likeness]job.ID{like("x"): jobID(2), like("y"): jobID(5)})
 	p.commit(t, job.JobDeleted{Job: jobID(2)})
-	same(t, "the newest was deleted", map[job.Identity]job.ID{identity: jobID(1)}, ask())
-	p.commit(t, job.JobDeleted{Job: jobID(1)})
-	same(t, "all were deleted", map[job.Identity]job.ID(nil), ask())
+	kept("the newest was deleted", map[job.Likeness]job.ID{like("x"): jobID(1), like("y"): jobID(5)})
+	p.commit(t, job.JobDeleted{Job: jobID(1)}, job.JobDeleted{Job: jobID(5)})
+	kept("all were deleted", nil)
+
+	// One that is behind too many of another system is not looked for, lest a lookup read them all.
+	const first, last = 6, 6 + queue.KeptMost
+	for n := int64(first); n <= last; n++ {
+		system := "x"
+		if n == first {
+			system = "y"
+		}
+		p.commit(t, append([]job.Change{with(n, "k", system)}, ran(n, job.Succeeded)...)...)
+		if n == last-1 {
+			kept("just in reach", map[job.Likeness]job.ID{like("x"): jobID(n), like("y"): jobID(first)})
+		}
+	}
+	kept("out of reach", map[job.Likeness]job.ID{like("x"): jobID(last)})
 }
 
 func testCached(t *testing.T, p *place) {
 	i := job.Identity{Channel: "main", Kind: "command", Key: "k"}
-	f := job.FailureCached{Identity: i, Job: jobID(1), Outcome: job.Failed, At: start, Until: start + second, Message: "bad"}
+	f := job.FailureCached{Identity: i, Class: job.Class{Channel: "main", Kind: "command", System: "x"}, Job: jobID(1), Outcome: job.Failed, At: start, Until: start + second, Message: "bad"}
 	ask := func() map[job.Identity]*job.FailureCached {
 		t.Helper()
 		p.reopen(t)
