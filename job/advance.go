@@ -33,6 +33,7 @@ type advance struct {
 	at     Moment
 	budget int
 	passed int // jobs that the flow of offers passed
+	swept  int // jobs that a sweep of paths passed
 	out    []Change
 	err    error
 }
@@ -62,6 +63,9 @@ func (a *advance) step() bool {
 		a.opening()
 	case len(m.idle) > 0:
 		a.idle()
+	case m.paths.len() > 0 && a.swept < m.paths.steps:
+		m.sweep(1)
+		a.swept++
 	default:
 		return false
 	}

@@ -75,7 +75,7 @@ func (c *check) state(j *Job, leases int) {
 	c.want(!j.Held() || j.done(), "job %s is held and %s", j.id, j.state)
 	c.want(!j.done() || j.Held() || j.flags.has(openEnd), "job %s is Done, has nothing left to tell, and is in memory", j.id)
 	c.want(!j.done() || len(j.needs)+len(j.dependents)+len(j.wishes) == 0, "job %s is Done and has links", j.id)
-	c.want(j.flags&(inFlow|isTouched|isUnneeded|isChecked) == 0, "job %s is marked %b outside any list", j.id, j.flags)
+	c.want(j.flags&(inFlow|inSweep|isTouched|isUnneeded|isChecked) == 0, "job %s is marked %b outside any list", j.id, j.flags)
 	if _, ready := j.state.(Ready); ready {
 		c.want(j.waits == 0 && j.in.active > 0 && c.m.lingering[j.Identity()] == nil, "job %s is Ready and must not be", j.id)
 	}

@@ -70,6 +70,16 @@ func (d *demand) drop(o offer) {
 	}
 }
 
+// repath takes an offer and drops another that differs from it in the path alone.
+func (d *demand) repath(old, now time.Duration) {
+	d.path, d.pathN = rise(d.path, d.pathN, now)
+	if old == d.path {
+		if d.pathN--; d.pathN <= 0 {
+			d.spoil()
+		}
+	}
+}
+
 func rise[T int32 | time.Duration](top T, n int32, v T) (T, int32) {
 	switch {
 	case n <= 0 || v > top:

@@ -10,6 +10,7 @@ import (
 // original length, and what was derived is derived again.
 func (m *Machine) Loaded(now Time) {
 	m.pour(math.MaxInt) // before the rest: who needs a job decides what becomes of it
+	m.sweep(math.MaxInt)
 	for _, k := range m.classes {
 		k.since = min(k.since, now)
 		if k.jobs == 0 {

@@ -28,6 +28,7 @@ type Machine struct {
 	pens   pens
 	// What Advance has to look at, in the order in which it came up.
 	flow     flowQueue
+	paths    sweeps
 	doomed   []doom
 	unneeded []*Job
 	check    []*Job // may have become ready, blocked or unsupported
@@ -55,6 +56,7 @@ func New(now Time) *Machine {
 		builds: map[ID]*build{}, gates: map[string]*buildGate{}, classes: map[Class]*class{},
 		workers: map[string]*worker{}, channels: map[string]*Channel{},
 		accounts: map[account]*usage{}, channelUse: map[string]*usage{},
+		paths:   sweeps{steps: pathSteps},
 		loading: true,
 	}
 }
@@ -301,7 +303,6 @@ func (m *Machine) pass(j *Job) {
 	if j.in.stale() && !j.done() {
 		j.recount()
 	}
-	old, now := j.out, j.offers()
 	if !j.done() {
 		m.touch(j)
 		m.look(j)
@@ -311,14 +312,29 @@ func (m *Machine) pass(j *Job) {
 			j.flags.clear(stop | erase)
 		}
 	}
+	m.tell(j)
+}
+
+// tell makes j's dependencies the offers that it would make now.
+func (m *Machine) tell(j *Job) {
+	old, now := j.out, j.offers()
 	if old == now {
 		return
 	}
+	onlyPath := old
+	onlyPath.path = now.path
 	pass := j.flags & (stop | erase)
 	j.out = now
 	for _, e := range j.needs {
 		// The new offer before the old one goes: a maximum that only rises must not look stale.
 		d := e.job
+		if onlyPath == now {
+			if through(now, e.policy, e.loose, j, d).sorts {
+				d.in.repath(old.path, now.path)
+				m.lengthen(d)
+			}
+			continue
+		}
 		d.in.take(through(now, e.policy, e.loose, j, d))
 		d.in.drop(through(old, e.policy, e.loose, j, d))
 		if e.blocks() {
@@ -371,7 +387,7 @@ func (m *Machine) Due() (at Time, ok bool) {
 
 // Behind reports whether Advance stopped for its budget and has more to do at once.
 func (m *Machine) Behind() bool {
-	return len(m.flow)+len(m.doomed)+len(m.unneeded)+len(m.check)+len(m.ending)+len(m.opening)+len(m.idle) > 0
+	return len(m.flow)+m.paths.len()+len(m.doomed)+len(m.unneeded)+len(m.check)+len(m.ending)+len(m.opening)+len(m.idle) > 0
 }
 
 // patience is how long the job may still wait for a capable worker at now; ok is false if for ever.
