@@ -9,7 +9,7 @@
 //	run_session.go  the engine and the worker, from start to end
 //	run_announce.go what is told before anything starts; unable.go: what cannot run here
 //	run_end.go      failures, signals, and the end
-//	run_brake.go    nothing starts between a failure and what follows from it
+//	run_brake.go    nothing starts once the run stops
 //	run_monitor.go  what the engine stored, told as events
 //	run_plan.go     --dry-run and --graph
 //

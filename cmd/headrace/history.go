@@ -97,6 +97,8 @@ type jobView struct {
 	Each   []attemptView `json:"each,omitempty"`
 	// again: the last attempt was to be followed by another, not because it was interrupted.
 	again bool
+	// refused: the first attempt was handed back before it had begun, as the run had stopped.
+	refused bool
 }
 
 func (t *teller) tell(ctx context.Context, name string, limit int) error {
@@ -257,6 +259,9 @@ func (t *teller) view(r *job.Record) jobView {
 		if r.LastEnd != nil {
 			last := t.endedAttempt(r.Spec.ID, r.LastEnd)
 			v.Took, v.again = last.Took, r.LastEnd.Detail != job.HandedBack
+			if refused(r) {
+				v.Took, v.refused, v.again = 0, last.Number == 1, last.Number > 1
+			}
 		} else {
 			last := t.openAttempt(r.Spec.ID, r.Last, t.underWay)
 			v.Took = last.Took
@@ -274,6 +279,11 @@ func (t *teller) view(r *job.Record) jobView {
 		v.State = "waiting"
 	}
 	return v
+}
+
+// refused: the last attempt was started, but did not begin, as the run had stopped.
+func refused(r *job.Record) bool {
+	return r.LastEnd != nil && r.LastEnd.Message == refusedNote || r.End != nil && r.End.Message == refusedNote
 }
 
 // leave says of a job that the run was interrupted before it had ended.
@@ -307,7 +317,7 @@ func (v *jobView) line() string {
 	switch {
 	case word == "":
 		word = v.State
-	case word == job.Cancelled.String() && v.Attempts == 0:
+	case word == job.Cancelled.String() && (v.Attempts == 0 || v.refused):
 		word = progress.NotStarted
 	case word == job.Cancelled.String() && v.again:
 		word = progress.NotTriedAgain

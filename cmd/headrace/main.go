@@ -89,18 +89,24 @@ func execute(args []string, stdout, stderr io.Writer) int {
 // complain prints an error: a graph's problems as editors know them, all else after the program's name.
 func complain(stderr io.Writer, err error) {
 	var problems graph.Problems
+	if errors.As(err, &problems) {
+		fmt.Fprintln(stderr, problems)
+		return
+	}
+	fmt.Fprintln(stderr, "headrace:", visible(explain(err)))
+}
+
+// explain says what went wrong and, where that is known, what to do about it.
+func explain(err error) string {
 	var held *queue.HeldError
 	var file *sqlite.FileError
 	switch {
-	case errors.As(err, &problems):
-		fmt.Fprintln(stderr, problems)
 	case errors.As(err, &held):
-		fmt.Fprintln(stderr, "headrace:", visible(held.Error()))
+		return held.Error()
 	case errors.As(err, &file):
-		fmt.Fprintln(stderr, "headrace:", visible(advise(file)))
-	default:
-		fmt.Fprintln(stderr, "headrace:", visible(err.Error()))
+		return advise(file)
 	}
+	return err.Error()
 }
 
 // visible writes the control characters of a message as escapes, but for the ends of its lines: names of

@@ -157,9 +157,7 @@ func (o *runOptions) run(cmd *cobra.Command) error {
 		return o.plan(cmd.Context(), w, stdout)
 	}
 	out := progress.NewOutput(stdout)
-	s := &session{
-		runOptions: *o, place: placeOf(o.file, o.store), work: w, out: out, display: o.display(out, stdout),
-	}
+	s := &session{runOptions: *o, place: placeOf(o.file, o.store), work: w, out: out, relay: progress.NewRelay(o.display(out, stdout))}
 	code, err := s.run(cmd.Context())
 	if code != exitOK || err != nil {
 		return &exit{code, err}

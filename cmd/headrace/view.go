@@ -87,6 +87,8 @@ func (v *attemptView) line() string {
 		text += "  interrupted: " + killedNote
 	case v.Outcome == "":
 		text += "  running"
+	case v.Detail == job.HandedBack.String() && v.Message == refusedNote:
+		text += "  handed back: " + refusedNote
 	case v.Detail == job.HandedBack.String():
 		text += "  handed back"
 	case v.Message != "":

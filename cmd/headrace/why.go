@@ -175,9 +175,9 @@ func (p place) ended(ctx context.Context, h queue.History, a *answer, rec *job.R
 			}
 			p.hintLog(a, &roots[0])
 		}
-	case e.Outcome == job.Cancelled && rec.LastEnd != nil:
+	case e.Outcome == job.Cancelled && rec.LastEnd != nil && (rec.LastEnd.Number > 1 || !refused(rec)):
 		a.Text = fmt.Sprintf("%s was not tried again: its run stopped at %s at a failure, or a later run did without it", a.Job, when)
-	case e.Outcome == job.Cancelled && e.Detail == job.NotNeeded:
+	case e.Outcome == job.Cancelled && (e.Detail == job.NotNeeded || refused(rec)):
 		a.Text = fmt.Sprintf("%s was dropped at %s: its run stopped at a failure, or a later run did without it", a.Job, when)
 	case e.Outcome == job.Unsupported:
 		a.Text = fmt.Sprintf("%s cannot run here: %s", a.Job, lacking(&rec.Spec))
