@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/headrace/headrace/internal/progress"
@@ -32,7 +33,9 @@ failure; one that was to have a further attempt is "not tried again". JSON has t
 With --json it is one object a line. For a run: build, name, outcome (empty while it is under way), start, end (if it is
 known), jobs (a list of job, id, state, outcome, detail, message, attempts, seconds, reused; what is empty is left out).
 State is done, running, waiting, interrupted or unfinished (a later run went on with it). With --job each line is such a
-job, with each: its attempts (number, outcome, detail, interrupted, message, start, seconds, log).
+job, with each: its attempts (number, outcome, detail, interrupted, message, start, seconds, log). An attempt is
+interrupted if headrace was killed while it ran: when that was nobody noted, so seconds go up to its last output, and
+it may have run for longer.
 
 ` + exitHelp,
 		Example: `  headrace history build.yaml --limit 3
@@ -97,6 +100,8 @@ type jobView struct {
 	Each   []attemptView `json:"each,omitempty"`
 	// again: the last attempt was to be followed by another, not because it was interrupted.
 	again bool
+	// killed: so was headrace during the last attempt. Took is then the least that it took.
+	killed bool
 	// refused: the first attempt was handed back before it had begun, as the run had stopped.
 	refused bool
 }
@@ -240,7 +245,11 @@ func (t *teller) endOf(ctx context.Context, b *job.BuildRecord, outcome string, 
 				return nil, err
 			}
 			for k := range list {
-				if at := list[k].end(); at.Before(b.Ended.Std()) && (list[k].Took > 0 || !list[k].Interrupted) {
+				a := &list[k]
+				if a.Interrupted && !a.Start.Before(b.At.Std()) && a.Start.Before(b.Ended.Std()) {
+					return nil, nil // The run was killed, and when that was nobody noted.
+				}
+				if at := a.end(); at.Before(b.Ended.Std()) {
 					note(at)
 				}
 			}
@@ -258,13 +267,13 @@ func (t *teller) view(r *job.Record) jobView {
 		v.Attempts = r.Last.Number
 		if r.LastEnd != nil {
 			last := t.endedAttempt(r.Spec.ID, r.LastEnd)
-			v.Took, v.again = last.Took, r.LastEnd.Detail != job.HandedBack
+			v.Took, v.killed, v.again = last.Took, last.Interrupted, r.LastEnd.Detail != job.HandedBack
 			if refused(r) {
 				v.Took, v.refused, v.again = 0, last.Number == 1, last.Number > 1
 			}
 		} else {
 			last := t.openAttempt(r.Spec.ID, r.Last, t.underWay)
-			v.Took = last.Took
+			v.Took, v.killed = last.Took, last.Interrupted
 		}
 	}
 	switch {
@@ -324,20 +333,23 @@ func (v *jobView) line() string {
 	case word == job.Cancelled.String():
 		word = interrupted // and dropped by the run after it
 	}
-	text := fmt.Sprintf("%-17s %-28s", word, progress.Clean(v.Job))
+	var facts []string
 	switch {
 	case v.Reused:
-		text += " done in an earlier run"
+		facts = append(facts, "done in an earlier run")
+	case v.Attempts > 0 && v.Took > 0 && v.killed:
+		facts = append(facts, orMore(v.Took))
 	case v.Attempts > 0 && v.Took > 0:
-		text += " " + progress.Span(time.Duration(v.Took))
+		facts = append(facts, progress.Span(time.Duration(v.Took)))
 	}
 	if v.Attempts > 1 {
-		text += fmt.Sprintf(", attempt %d", v.Attempts)
+		facts = append(facts, fmt.Sprintf("attempt %d", v.Attempts))
 	}
+	text := fmt.Sprintf("%-17s %-28s %s", word, progress.Clean(v.Job), strings.Join(facts, ", "))
 	if v.Message != "" {
 		text += "  " + progress.Clean(v.Message)
 	}
-	return text
+	return strings.TrimRight(text, " ")
 }
 
 // jobs tells of the jobs of one name.

@@ -46,7 +46,8 @@ it is a failure like any other, so without --keep-going nothing else is started.
 A job that failed is tried again as often as its retries say, at once. One that ended with an exit code of its retry-on is
 tried 5 times in all: after a minute (--retry-delay), then after three times the last wait each time, and somewhat
 more. A wait that has begun counts also when headrace is started again with another --retry-delay. A job that ran
-into its timeout or silence is never tried again.
+into its timeout or silence is never tried again. One that is interrupted again and again, each time within a second of its
+start, waits a second before it is started once more, as it may be the reason.
 
 All is kept in .headrace/NAME/ beside the file: the store, and the log of each attempt. A symbolic link to a graph file
 stands for that file: its jobs run in the folder of the file, and its store is there. A store is for one file.
@@ -56,7 +57,7 @@ With --json each line is one event, a JSON object with the fields event and, of 
   job-reused    job, id
   job-started   job, id, attempt, log
   job-retried   job, id, attempt, outcome, detail, message, seconds, wait_seconds, until, log
-  job-waiting   job, id, attempt (that ended), outcome, message, until; at the start, for a wait that an earlier run set
+  job-waiting   job, id, attempt (that ended), outcome, detail, message, until; at the start, for a wait from before it
   job-ended     job, id, outcome, detail, message, attempts, seconds, optional, root, root_outcome, through, log, tail
   notice        job, text
   run-stopping  why (failure, interrupt or fault), text

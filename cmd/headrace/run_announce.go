@@ -54,7 +54,7 @@ func (s *session) announce(past *past, receipt *queue.Receipt) error {
 	return nil
 }
 
-// announceWaits tells which jobs an earlier run has wait before their next attempt.
+// announceWaits tells which jobs wait before their next attempt, for what earlier runs came to.
 func (s *session) announceWaits(past *past) {
 	now := job.At(time.Now())
 	for i, id := range past.twins {
@@ -66,7 +66,7 @@ func (s *session) announceWaits(past *past) {
 		if until := min(r.Wake, now.Add(r.Delay)); until > now {
 			s.relay.Event(progress.JobWaiting{
 				Job: s.monitor.named(i, id), Attempt: r.LastEnd.Number, Outcome: r.LastEnd.Outcome.String(),
-				Message: r.LastEnd.Message, Until: until.Std(),
+				Detail: r.LastEnd.Detail.String(), Message: r.LastEnd.Message, Until: until.Std(),
 			})
 		}
 	}

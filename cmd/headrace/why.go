@@ -321,6 +321,8 @@ func (a *answer) plain(r *sched.Reason) {
 			state = interrupted
 		}
 		r.Text = fmt.Sprintf("waits for %s, which is %s", r.Name, state)
+	case r.What == sched.BacksOff && a.Attempts[len(a.Attempts)-1].Detail == job.HandedBack.String():
+		r.Text = fmt.Sprintf("waits until %s, %s", stamp(r.Until), progress.PauseAfterInterrupts)
 	case r.What == sched.BacksOff:
 		last := a.Attempts[len(a.Attempts)-1]
 		r.Text = fmt.Sprintf("waits until %s, after attempt %d: %s", stamp(r.Until), last.Number, reasonOf(last.Outcome, last.Message))

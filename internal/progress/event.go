@@ -69,12 +69,13 @@ type JobRetried struct {
 	HandedBack bool `json:"-"`
 }
 
-// JobWaiting: an earlier run had the job wait before its next attempt, and that still counts.
+// JobWaiting: the job waits before its next attempt already as the run begins.
 type JobWaiting struct {
 	Job
 	// Attempt is the one that ended badly.
 	Attempt int32     `json:"attempt"`
 	Outcome string    `json:"outcome"`
+	Detail  string    `json:"detail,omitempty"`
 	Message string    `json:"message,omitempty"`
 	Until   time.Time `json:"until"`
 }

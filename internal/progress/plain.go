@@ -68,7 +68,7 @@ func (p *Plain) describe(e Event) string {
 	case JobRetried:
 		return p.retried(e)
 	case JobWaiting:
-		return s.warn("wait   ") + Clean(e.Name) + ": " + Clean(e.text()) + ", as an earlier run set it\n"
+		return s.warn("wait   ") + Clean(e.Name) + ": " + Clean(e.text()) + e.since() + "\n"
 	case JobEnded:
 		return p.ended(e)
 	case Notice:
@@ -108,7 +108,18 @@ func (p *Plain) retried(e JobRetried) string {
 
 // text says until when the job waits, and why.
 func (e *JobWaiting) text() string {
+	if e.Detail == job.HandedBack.String() {
+		return fmt.Sprintf("waits until %s (attempt %d), %s", moment(e.Until), e.Attempt+1, PauseAfterInterrupts)
+	}
 	return fmt.Sprintf("waits until %s (attempt %d after %s)", moment(e.Until), e.Attempt+1, reason(e.Outcome, e.Message))
+}
+
+// since says who had the job wait, where that is not plain.
+func (e *JobWaiting) since() string {
+	if e.Detail == job.HandedBack.String() {
+		return ""
+	}
+	return ", as an earlier run set it"
 }
 
 // moment shows a time of these hours by the user's clock.

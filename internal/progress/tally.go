@@ -56,7 +56,7 @@ func (t *tally) take(e Event, now time.Time) {
 		delete(t.running, e.Index)
 		t.again[e.Index] = true
 		if e.Until != nil {
-			t.waiting[e.Index] = JobWaiting{Job: e.Job, Attempt: e.Attempt, Outcome: e.Outcome, Message: e.Message, Until: *e.Until}
+			t.waiting[e.Index] = JobWaiting{Job: e.Job, Attempt: e.Attempt, Outcome: e.Outcome, Detail: e.Detail, Message: e.Message, Until: *e.Until}
 		}
 	case JobWaiting:
 		t.again[e.Index] = true

@@ -157,6 +157,9 @@ const (
 	NotTriedAgain = "not tried again"
 )
 
+// PauseAfterInterrupts says why a job waits that was handed back again and again as soon as it had started.
+const PauseAfterInterrupts = "a pause after attempts that were interrupted as soon as they had begun"
+
 // Style colours text, or not.
 type Style struct{ Colour bool }
 
