@@ -8,6 +8,7 @@ import (
 	"os"
 	"strconv"
 	"strings"
+	"syscall"
 
 	"github.com/headrace/headrace/graph"
 	"github.com/headrace/headrace/queue"
@@ -26,6 +27,7 @@ const (
 	exitUsage       = 2
 	exitMachine     = 3
 	exitInterrupted = 130
+	exitQuit        = 131
 )
 
 const exitHelp = `Exit codes:
@@ -33,7 +35,8 @@ const exitHelp = `Exit codes:
   1    a job failed
   2    wrong usage, or a file that is not as it must be; nothing was run
   3    the store or the machine failed
-  130  interrupted (Ctrl-C, Ctrl-\, SIGTERM, SIGHUP); the next run goes on`
+  130  interrupted (Ctrl-C, SIGTERM, of a run also Ctrl-\ and SIGHUP); the next run goes on
+  131  told to quit (Ctrl-\), of the other commands`
 
 func main() {
 	worker.Supervise()
@@ -147,6 +150,9 @@ takes, keeps what came of it, and can always say why a job is or is not running.
 		SilenceErrors: true,
 		PersistentPreRun: func(cmd *cobra.Command, _ []string) {
 			cmd.Annotations = map[string]string{beganKey: "yes"}
+			if cmd.Name() != "run" { // It ends its jobs first.
+				endAt(exitQuit, syscall.SIGQUIT)
+			}
 		},
 	}
 	root.SetVersionTemplate("headrace {{.Version}}\n")

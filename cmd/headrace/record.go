@@ -20,7 +20,7 @@ import (
 func (p place) openRuns(ctx context.Context) (*sqlite.Reader, error) {
 	r, err := p.read(ctx)
 	if errors.Is(err, errNoRuns) {
-		if _, err := os.Stat(p.file); err != nil {
+		if _, err := os.Stat(p.file); err != nil && p.file != stream {
 			return nil, usage("graph file %q: no such file, and no runs of it are kept in %s", p.file, p.dir)
 		}
 		return nil, usage("nothing of %s has been run yet (looked in %s); run it: %s", p.file, p.dir, p.command("run"))

@@ -32,7 +32,8 @@ type runOptions struct {
 }
 
 const runHelp = `Run the jobs of a graph file here and now, or only the targets and what they need. A target is the name
-of a job, of a matrix job (all its variants), or a glob.
+of a job, of a matrix job (all its variants), or a glob. FILE may be a named pipe, or - for standard input: then the jobs run
+in the current folder, and logs, why and history find them by the name -.
 
 What ended well is not run again the next time, unless the job has changed (its command, environment, folder,
 outputs or what it waits for), or its outputs have. What failed is. A success counts while it is the last run of the job of
@@ -146,7 +147,12 @@ func parseSize(s string) (int64, error) {
 }
 
 func (o *runOptions) run(cmd *cobra.Command) error {
-	w, err := newWork(o.file, o.targets)
+	heeded := endAt(exitInterrupted, interrupts()...) // until there is something to end in order
+	stderr := cmd.ErrOrStderr()
+	if o.json {
+		stderr = nil
+	}
+	w, err := newWork(o.file, o.targets, stderr)
 	if err != nil {
 		return err
 	}
@@ -158,7 +164,10 @@ func (o *runOptions) run(cmd *cobra.Command) error {
 		return o.plan(cmd.Context(), w, stdout)
 	}
 	out := progress.NewOutput(stdout)
-	s := &session{runOptions: *o, place: placeOf(o.file, o.store), work: w, out: out, relay: progress.NewRelay(o.display(out, stdout))}
+	s := &session{
+		runOptions: *o, place: placeOf(o.file, o.store), work: w, out: out, heeded: heeded,
+		relay: progress.NewRelay(o.display(out, stdout)),
+	}
 	code, err := s.run(cmd.Context())
 	if code != exitOK || err != nil {
 		return &exit{code, err}

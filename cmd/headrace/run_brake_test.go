@@ -144,7 +144,7 @@ func TestWhatTheEngineStartedBesideAFailureIsDropped(t *testing.T) {
 	dir := t.TempDir()
 	file := filepath.Join(dir, "g.yaml")
 	write(t, dir, "g.yaml", `jobs: {bad: {run: exit 3}, next: {run: "echo >> began", needs: {bad: finish}}}`)
-	w, err := newWork(file, nil)
+	w, err := newWork(file, nil, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/signal"
 	"syscall"
 	"time"
 
@@ -74,7 +73,8 @@ func (s *session) fail(text string) {
 // heed obeys signals, and stops the run when nobody can see it any more.
 func (s *session) heed(signals chan os.Signal, over <-chan struct{}) {
 	broken := s.out.Failed()
-	for times := 0; ; {
+	times, hurried := 0, false
+	for {
 		select {
 		case <-over:
 			return
@@ -84,7 +84,10 @@ func (s *session) heed(signals chan os.Signal, over <-chan struct{}) {
 		case sig := <-signals:
 			times++
 			first, atOnce := times == 1, times == 2 || sig == syscall.SIGQUIT
-			if first {
+			switch {
+			case hurried:
+				os.Exit(exitInterrupted) // What runs dies with this process.
+			case first:
 				text := "interrupted: running jobs are ended and handed back; once more to kill them at once"
 				if atOnce {
 					text = "interrupted: running jobs are killed at once and handed back"
@@ -93,10 +96,8 @@ func (s *session) heed(signals chan os.Signal, over <-chan struct{}) {
 				s.stop(errInterrupted)
 			}
 			if atOnce {
+				hurried = true
 				close(s.now)
-				// A further one has the system end this process; what runs dies with it.
-				signal.Stop(signals)
-				signals = nil
 			}
 		}
 	}

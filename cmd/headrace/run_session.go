@@ -41,6 +41,8 @@ type session struct {
 	ctx  context.Context
 	stop context.CancelCauseFunc
 	now  chan struct{}
+	// heeded tells whoever saw to signals before that the session does.
+	heeded func()
 }
 
 // workerName is the name of the worker inside `headrace run`.
@@ -65,9 +67,10 @@ func (s *session) run(ctx context.Context) (code int, err error) {
 	defer helpers.Wait()
 	over := make(chan struct{})
 	defer close(over)
-	// From the first moment on: a signal must not find the default, which ends the process on the spot.
+	// Before heeded, so that no signal finds the default, which ends the process on the spot.
 	signals := make(chan os.Signal, 4)
-	signal.Notify(signals, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT)
+	signal.Notify(signals, interrupts()...)
+	s.heeded()
 	// A pipe that nobody reads any more is then told as an error.
 	pipes := make(chan os.Signal, 1)
 	signal.Notify(pipes, syscall.SIGPIPE)
