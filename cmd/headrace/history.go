@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -109,7 +110,7 @@ type jobView struct {
 func (t *teller) tell(ctx context.Context, name string, limit int) error {
 	var err error
 	if t.store, err = t.openRuns(ctx); err != nil {
-		return err
+		return t.nothing(err)
 	}
 	defer t.store.Close() // Only read from.
 	t.underWay = t.holder() != nil
@@ -127,6 +128,18 @@ func (t *teller) tell(ctx context.Context, name string, limit int) error {
 		if err := t.run(ctx, &builds[i]); err != nil {
 			return err
 		}
+	}
+	return nil
+}
+
+// nothing tells that there has been no run, if that is what the error says: no history is one, too.
+func (t *teller) nothing(err error) error {
+	var notRun *notRunError
+	if !errors.As(err, &notRun) {
+		return err
+	}
+	if t.json == nil {
+		fmt.Fprintln(t.out, progress.Clean(notRun.text))
 	}
 	return nil
 }
@@ -359,7 +372,7 @@ func (t *teller) jobs(ctx context.Context, name string, limit int) error {
 		return err
 	}
 	if len(recs) == 0 {
-		return t.unknown(ctx, t.store, name)
+		return t.nothing(t.unknown(ctx, t.store, name))
 	}
 	for i := range recs {
 		v := t.view(&recs[i])

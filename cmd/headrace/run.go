@@ -40,7 +40,8 @@ outputs or what it waits for), or its outputs have. What failed is. A success co
 that name: an edit that is reverted is run again. A job with a key of its own is known by that key alone: it is not run
 again when its command changes, only when the key does. A run can be killed at any moment: the next one goes on.
 
-The first job that fails stops what waits; what runs ends by itself and is recorded. Ctrl-C once ends what runs,
+The first job that fails stops what waits; what runs ends by itself and is recorded. An optional job may fail; but a job that
+needs its success, and is not optional itself, ends as dependency-failed then, and that is a failure. Ctrl-C once ends what runs,
 cleanly; twice, or Ctrl-\ once, at once. A job that this machine cannot run, for its system or features, is told before anything starts;
 it is a failure like any other, so without --keep-going nothing else is started.
 

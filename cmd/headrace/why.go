@@ -30,8 +30,8 @@ func newWhy() *cobra.Command {
 		Long: `Tell where a job of a graph file is and why: what it waits for, since when it runs, or how and why it ended.
 It reads the store of the runs, also while one is under way.
 
-With --json it is one JSON object: job, id, state (blocked, ready, running, done, or interrupted: it ran when headrace
-was killed), under_way (whether a run is), and, as far as they apply, outcome, detail, message, root, root_outcome,
+With --json it is one JSON object: job, id, state (blocked, ready, running, done, interrupted: it ran when headrace
+was killed, or unasked: no run has asked for it, so it has no id), under_way (whether a run is), and, as far as they apply, outcome, detail, message, root, root_outcome,
 through (the needed job that stands between, if one does), attempts (each with number, outcome, detail, interrupted, message, start, seconds, log), reasons (each with what, text,
 job, until), start (a guess), text.
 
@@ -65,7 +65,7 @@ func readFlags(cmd *cobra.Command, folder *string, asJSON *bool) {
 // answer is what why tells.
 type answer struct {
 	Job         string        `json:"job"`
-	ID          job.ID        `json:"id"`
+	ID          job.ID        `json:"id,omitzero"`
 	State       string        `json:"state"`
 	UnderWay    bool          `json:"under_way"`
 	Outcome     string        `json:"outcome,omitempty"`
@@ -89,8 +89,27 @@ type reason struct {
 	Until *time.Time `json:"until,omitempty"`
 }
 
+// unasked is the state of a job that the file has, but no run has asked for.
+const unasked = "unasked"
+
 func (p place) why(ctx context.Context, name string) (*answer, error) {
+	a, err := p.whyStored(ctx, name)
+	var notRun *notRunError
+	if errors.As(err, &notRun) {
+		return &answer{Job: name, State: unasked, UnderWay: p.holder() != nil, Text: notRun.text}, nil
+	}
+	return a, err
+}
+
+func (p place) whyStored(ctx context.Context, name string) (*answer, error) {
 	store, err := p.openRuns(ctx)
+	var notRun *notRunError
+	if errors.As(err, &notRun) {
+		if _, perr := parseFile(p.file); perr != nil {
+			return nil, usage("%v", err) // Nobody knows whether there is such a job.
+		}
+		return nil, p.unknown(ctx, nil, name)
+	}
 	if err != nil {
 		return nil, err
 	}
