@@ -171,12 +171,12 @@ func (m *monitor) ended(i int, c *job.JobEnded) {
 	if a := c.Attempt; a != nil && !m.refused[c.Job] {
 		e.Attempts, e.Took = a.Number, progress.Seconds(a.At.Sub(a.Start))
 		e.Log = m.log(c.Job, a.Number)
-		if c.End.Outcome != job.Succeeded {
+		if e.Interrupted = cutOff(&c.End); c.End.Outcome != job.Succeeded && !e.Interrupted {
 			e.Tail = tail(e.Log, tailLines)
 		}
 	}
 	m.relay.Event(e)
-	if c.End.Outcome != job.Succeeded && c.End.Outcome != job.Cancelled && !e.Optional {
+	if c.End.Outcome != job.Succeeded && c.End.Outcome != job.Cancelled && !cutOff(&c.End) && !e.Optional {
 		if !m.failed {
 			m.failed = true
 			m.onFailure(e.Name)

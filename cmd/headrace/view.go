@@ -17,6 +17,9 @@ const interrupted = "interrupted"
 // stateWord gives the word for a state in which the store has a job.
 func stateWord(s job.State) string { return strings.ToLower(s.String()) }
 
+// cutOff: the end says that the attempt was handed back for good, as its run had stopped at a failure when it was interrupted.
+func cutOff(e *job.End) bool { return e.Outcome == job.Aborted && e.Detail == job.HandedBack }
+
 // attemptView is an attempt as commands show it.
 type attemptView struct {
 	Number  int32  `json:"number"`
@@ -95,7 +98,7 @@ func (v *attemptView) line() string {
 	case v.Detail == job.HandedBack.String():
 		text += "  handed back"
 	case v.Message != "":
-		text += "  " + v.Outcome + ": " + progress.Clean(v.Message)
+		text += "  " + v.Outcome + ": " + progress.Clean(progress.Brief(v.Message))
 	default:
 		text += "  " + v.Outcome
 	}

@@ -190,7 +190,7 @@ func (p place) ended(ctx context.Context, h queue.History, a *answer, rec *job.R
 					a.Job, a.Through, a.Root, a.RootOutcome, when)
 			}
 			if end := roots[0].End; end != nil && end.Message != "" {
-				a.more = append(a.more, a.Root+": "+end.Message)
+				a.more = append(a.more, a.Root+": "+progress.Brief(end.Message))
 			}
 			p.hintLog(a, &roots[0])
 		}
@@ -198,12 +198,14 @@ func (p place) ended(ctx context.Context, h queue.History, a *answer, rec *job.R
 		a.Text = fmt.Sprintf("%s was not tried again: its run stopped at %s at a failure, or a later run did without it", a.Job, when)
 	case e.Outcome == job.Cancelled && (e.Detail == job.NotNeeded || refused(rec)):
 		a.Text = fmt.Sprintf("%s was dropped at %s: its run stopped at a failure, or a later run did without it", a.Job, when)
+	case cutOff(e):
+		a.Text = fmt.Sprintf("%s was interrupted at %s, with its run, which had stopped at a failure", a.Job, when)
 	case e.Outcome == job.Unsupported:
 		a.Text = fmt.Sprintf("%s cannot run here: %s", a.Job, lacking(&rec.Spec))
 	default:
 		a.Text = fmt.Sprintf("%s ended as %s at %s", a.Job, a.Outcome, when)
 		if a.Message != "" {
-			a.Text += ": " + a.Message
+			a.Text += ": " + progress.Brief(a.Message)
 		}
 	}
 	if e.Outcome != job.Succeeded {
@@ -353,7 +355,7 @@ func reasonOf(outcome, message string) string {
 	if message == "" {
 		return outcome
 	}
-	return outcome + ": " + message
+	return outcome + ": " + progress.Brief(message)
 }
 
 func (a *answer) write(out io.Writer) error {

@@ -92,6 +92,8 @@ type JobEnded struct {
 	// Took is the time of the last attempt.
 	Took     Seconds `json:"seconds"`
 	Optional bool    `json:"optional,omitempty"`
+	// Interrupted: it was handed back, but no run goes on with it, as this one had stopped at a failure.
+	Interrupted bool `json:"-"`
 	// Root is the job whose end is the reason, where that is another one.
 	Root        string `json:"root,omitempty"`
 	RootOutcome string `json:"root_outcome,omitempty"`

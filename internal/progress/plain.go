@@ -142,6 +142,8 @@ func (p *Plain) ended(e JobEnded) string {
 		return s.good(head) + pad(Clean(e.Name), 28) + " " + s.dim(Span(time.Duration(e.Took))) + "\n"
 	case e.Outcome == job.Cancelled:
 		return "" // The stop has been told, and the summary counts them.
+	case e.Interrupted:
+		return s.warn("halt   ") + Clean(e.Name) + ": interrupted\n"
 	case e.Outcome == job.DependencyFailed || e.Optional:
 		head = s.warn(head)
 	default:
@@ -180,6 +182,7 @@ func (e *JobEnded) why() string {
 }
 
 func reason(outcome, message string) string {
+	message = Brief(message)
 	switch {
 	case message == "" || message == outcome:
 		return outcome
@@ -231,6 +234,13 @@ func (t *tally) counted(e *RunEnded) string {
 			}
 			if t.given > 0 {
 				parts = append(parts, fmt.Sprintf("%d %s", t.given, NotTriedAgain))
+			}
+		case o == job.Aborted:
+			if n > t.cut {
+				parts = append(parts, fmt.Sprintf("%d %v", n-t.cut, o))
+			}
+			if t.cut > 0 {
+				parts = append(parts, fmt.Sprintf("%d interrupted", t.cut))
 			}
 		default:
 			parts = append(parts, fmt.Sprintf("%d %v", n, o))
