@@ -33,7 +33,8 @@
 //	exclusive    whether it has its worker for itself
 //	key          an identity in place of the computed one; see Graph.Keys
 //	outputs      globs of files to keep, relative to dir; see MatchOutput
-//	optional     whether its failure leaves the build a success
+//	optional     whether its failure leaves the build a success; a job that is not, and needs its success,
+//	             ends as dependency-failed then, and the build fails of that
 //	matrix       axes with their values, include and exclude
 //	description  a note for people
 //

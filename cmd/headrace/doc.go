@@ -4,12 +4,12 @@
 // is in run_*.go:
 //
 //	run.go          the command and its flags
-//	run_graph.go    the file, made into a submission
+//	run_graph.go    the file, made into a submission; input.go: where it comes from
 //	run_reuse.go    which jobs need not run again
 //	run_session.go  the engine and the worker, from start to end
 //	run_announce.go what is told before anything starts; unable.go: what cannot run here
 //	run_end.go      failures, signals, and the end
-//	run_brake.go    nothing starts between a failure and what follows from it
+//	run_brake.go    nothing starts once the run stops
 //	run_monitor.go  what the engine stored, told as events
 //	run_plan.go     --dry-run and --graph
 //

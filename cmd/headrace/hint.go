@@ -10,7 +10,7 @@ func (p place) command(verb string, names ...string) string {
 		line += " --store " + shellWord(p.folder)
 	}
 	for _, w := range words {
-		if strings.HasPrefix(w, "-") {
+		if strings.HasPrefix(w, "-") && w != stream {
 			line += " --" // What follows is no flag.
 			break
 		}

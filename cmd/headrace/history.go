@@ -4,9 +4,12 @@ import (
 	"bufio"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
+	"math"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/headrace/headrace/internal/progress"
@@ -26,13 +29,16 @@ func newHistory() *cobra.Command {
 		Long: `Show the runs of a graph file, the newest first: each with its jobs, how they ended, how many attempts they took and
 how long the last one did. With --job, the jobs of one name over all runs, with their attempts.
 
-A run succeeded, failed or was interrupted (also killed). A job that is "not started" was dropped when its run stopped at a
+A run succeeded, failed or was interrupted (also killed, and also after a failure had stopped it: then what still ran is
+interrupted, too, with the outcome aborted and the detail handed-back in JSON). A job that is "not started" was dropped when its run stopped at a
 failure; one that was to have a further attempt is "not tried again". JSON has the outcome cancelled for both.
 
 With --json it is one object a line. For a run: build, name, outcome (empty while it is under way), start, end (if it is
-known), jobs (a list of job, id, state, outcome, detail, message, attempts, seconds, reused; what is empty is left out).
+known), failed (how many jobs that count ended badly by themselves, if any), jobs (a list of job, id, state, outcome, detail, message, attempts, seconds, reused; what is empty is left out).
 State is done, running, waiting, interrupted or unfinished (a later run went on with it). With --job each line is such a
-job, with each: its attempts (number, outcome, detail, interrupted, message, start, seconds, log).
+job, with each: its attempts (number, outcome, detail, interrupted, message, start, seconds, log). An attempt is
+interrupted if headrace was killed while it ran: when that was nobody noted, so seconds go up to its last output, and
+it may have run for longer.
 
 ` + exitHelp,
 		Example: `  headrace history build.yaml --limit 3
@@ -72,12 +78,14 @@ type teller struct {
 
 // runView is a run in the history.
 type runView struct {
-	Build   job.ID     `json:"build"`
-	Name    string     `json:"name"`
-	Outcome string     `json:"outcome"`
-	Start   time.Time  `json:"start"`
-	End     *time.Time `json:"end,omitempty"`
-	Jobs    []jobView  `json:"jobs"`
+	Build   job.ID `json:"build"`
+	Name    string `json:"name"`
+	Outcome string `json:"outcome"`
+	// Failed counts the jobs that count and ended badly by themselves.
+	Failed int        `json:"failed,omitempty"`
+	Start  time.Time  `json:"start"`
+	End    *time.Time `json:"end,omitempty"`
+	Jobs   []jobView  `json:"jobs"`
 	// open: there is something left of it for the next run.
 	open bool
 }
@@ -95,14 +103,20 @@ type jobView struct {
 	// Reused: the run found it done.
 	Reused bool          `json:"reused,omitempty"`
 	Each   []attemptView `json:"each,omitempty"`
+	// cut: an interrupt ended it, after its run had stopped at a failure.
+	cut bool
 	// again: the last attempt was to be followed by another, not because it was interrupted.
 	again bool
+	// killed: so was headrace during the last attempt. Took is then the least that it took.
+	killed bool
+	// refused: the first attempt was handed back before it had begun, as the run had stopped.
+	refused bool
 }
 
 func (t *teller) tell(ctx context.Context, name string, limit int) error {
 	var err error
 	if t.store, err = t.openRuns(ctx); err != nil {
-		return err
+		return t.nothing(err)
 	}
 	defer t.store.Close() // Only read from.
 	t.underWay = t.holder() != nil
@@ -113,19 +127,34 @@ func (t *teller) tell(ctx context.Context, name string, limit int) error {
 	if err != nil {
 		return err
 	}
+	next := job.Time(math.MaxInt64)
 	for i := range builds {
 		if i > 0 && t.json == nil {
 			fmt.Fprintln(t.out)
 		}
-		if err := t.run(ctx, &builds[i]); err != nil {
+		if err := t.run(ctx, &builds[i], next); err != nil {
 			return err
 		}
+		next = builds[i].At
 	}
 	return nil
 }
 
-// run tells of one run, in the words with which it told its end itself.
-func (t *teller) run(ctx context.Context, b *job.BuildRecord) error {
+// nothing tells that there has been no run, if that is what the error says: no history is one, too.
+func (t *teller) nothing(err error) error {
+	var notRun *notRunError
+	if !errors.As(err, &notRun) {
+		return err
+	}
+	if t.json == nil {
+		fmt.Fprintln(t.out, progress.Clean(notRun.text))
+	}
+	return nil
+}
+
+// run tells of one run, in the words with which it told its end itself. The next one began at that time: runs of a file follow
+// one another.
+func (t *teller) run(ctx context.Context, b *job.BuildRecord, next job.Time) error {
 	recs, err := t.jobsOf(ctx, b.Build.ID)
 	if err != nil {
 		return err
@@ -135,24 +164,33 @@ func (t *teller) run(ctx context.Context, b *job.BuildRecord) error {
 		return err
 	}
 	view := runView{Build: b.Build.ID, Name: b.Build.Name, Start: b.At.Std()}
-	failed := false
+	failed, cut := false, false
 	for i := range recs {
-		e := recs[i].End
-		if e != nil && e.At >= b.At && e.Outcome != job.Succeeded && e.Outcome != job.Cancelled {
-			failed = failed || !optional[recs[i].Spec.ID]
+		switch e := recs[i].End; {
+		case e == nil:
+			// It may run in a run that goes on with it.
+			cut = cut || recs[i].Running && (!t.underWay || next != math.MaxInt64)
+		case e.At < b.At || e.At >= next || e.Outcome == job.Succeeded || e.Outcome == job.Cancelled:
+		case cutOff(e):
+			cut = true
+		case !optional[recs[i].Spec.ID]:
+			failed = true
+			if e.Outcome != job.DependencyFailed {
+				view.Failed++
+			}
 		}
 	}
-	view.Outcome, view.open = outcomeOf(b, failed, t.underWay), b.Ended == 0
+	view.Outcome, view.open = outcomeOf(b, failed && !cut, t.underWay), b.Ended == 0
 	for i := range recs {
 		v := t.view(&recs[i])
 		e := recs[i].End
 		v.Reused = e != nil && e.At < b.At
-		if view.Outcome == interrupted && b.Ended != 0 && (e == nil || e.At > b.Ended) {
+		if view.Outcome == interrupted && b.Ended != 0 && (e == nil && next != math.MaxInt64 || e != nil && e.At >= next && e.At > b.Ended) {
 			v.leave()
 		}
 		view.Jobs = append(view.Jobs, v)
 	}
-	if view.End, err = t.endOf(ctx, b, view.Outcome, recs); err != nil {
+	if view.End, err = t.endOf(ctx, b, next, view.Outcome, recs); err != nil {
 		return err
 	}
 	if t.json != nil {
@@ -212,7 +250,7 @@ func outcomeOf(b *job.BuildRecord, failed, underWay bool) string {
 
 // endOf finds out when a run was over, nil if nobody knows. The engine's own word is of little use: it has a build end
 // when a failure stops it, though what runs goes on, and an interrupted one when the next run begins.
-func (t *teller) endOf(ctx context.Context, b *job.BuildRecord, outcome string, recs []job.Record) (*time.Time, error) {
+func (t *teller) endOf(ctx context.Context, b *job.BuildRecord, next job.Time, outcome string, recs []job.Record) (*time.Time, error) {
 	if b.Ended == 0 {
 		return nil, nil
 	}
@@ -238,9 +276,14 @@ func (t *teller) endOf(ctx context.Context, b *job.BuildRecord, outcome string, 
 				return nil, err
 			}
 			for k := range list {
-				if at := list[k].end(); at.Before(b.Ended.Std()) && (list[k].Took > 0 || !list[k].Interrupted) {
-					note(at)
+				a := &list[k]
+				if job.At(a.Start) < b.At || job.At(a.Start) >= next {
+					continue
 				}
+				if a.Interrupted {
+					return nil, nil // The run was killed, and when that was nobody noted.
+				}
+				note(a.end())
 			}
 		}
 	}
@@ -256,15 +299,18 @@ func (t *teller) view(r *job.Record) jobView {
 		v.Attempts = r.Last.Number
 		if r.LastEnd != nil {
 			last := t.endedAttempt(r.Spec.ID, r.LastEnd)
-			v.Took, v.again = last.Took, r.LastEnd.Detail != job.HandedBack
+			v.Took, v.killed, v.again = last.Took, last.Interrupted, r.LastEnd.Detail != job.HandedBack
+			if refused(r) {
+				v.Took, v.refused, v.again = 0, last.Number == 1, last.Number > 1
+			}
 		} else {
 			last := t.openAttempt(r.Spec.ID, r.Last, t.underWay)
-			v.Took = last.Took
+			v.Took, v.killed = last.Took, last.Interrupted
 		}
 	}
 	switch {
 	case r.End != nil:
-		v.State = stateWord(job.Done{})
+		v.State, v.cut = stateWord(job.Done{}), cutOff(r.End)
 		v.Outcome, v.Detail, v.Message = r.End.Outcome.String(), r.End.Detail.String(), r.End.Message
 	case r.Running && t.underWay:
 		v.State = stateWord(job.Running{})
@@ -276,6 +322,11 @@ func (t *teller) view(r *job.Record) jobView {
 	return v
 }
 
+// refused: the last attempt was started, but did not begin, as the run had stopped.
+func refused(r *job.Record) bool {
+	return r.LastEnd != nil && r.LastEnd.Message == refusedNote || r.End != nil && r.End.Message == refusedNote
+}
+
 // leave says of a job that the run was interrupted before it had ended.
 func (v *jobView) leave() {
 	v.State, v.Outcome, v.Detail, v.Message = "unfinished", "", "", "a later run went on with it"
@@ -283,19 +334,23 @@ func (v *jobView) leave() {
 }
 
 func (t *teller) writeRun(v *runView) {
-	outcome, took := v.Outcome, ""
+	outcome, took, failed := v.Outcome, "", ""
+	if outcome == interrupted && v.Failed > 0 {
+		failed = fmt.Sprintf(", %d failed", v.Failed)
+	}
 	idle := !slices.ContainsFunc(v.Jobs, func(j jobView) bool { return !j.Reused })
 	switch {
 	case outcome == "":
 		outcome = "running"
 	case v.open:
-		outcome += "; the next run goes on with it"
+		outcome += failed + "; the next run goes on with it"
+		failed = ""
 	case idle:
 		took = ", nothing had to be run"
 	case v.End != nil:
 		took = " in " + progress.Span(v.End.Sub(v.Start))
 	}
-	fmt.Fprintf(t.out, "%s  %s: %s%s, %s\n", stamp(v.Start), progress.Clean(v.Name), outcome, took, progress.Count(len(v.Jobs), "job"))
+	fmt.Fprintf(t.out, "%s  %s: %s%s%s, %s\n", stamp(v.Start), progress.Clean(v.Name), outcome, took, failed, progress.Count(len(v.Jobs), "job"))
 	for i := range v.Jobs {
 		fmt.Fprintln(t.out, "  "+v.Jobs[i].line())
 	}
@@ -307,27 +362,32 @@ func (v *jobView) line() string {
 	switch {
 	case word == "":
 		word = v.State
-	case word == job.Cancelled.String() && v.Attempts == 0:
+	case v.cut:
+		word = interrupted
+	case word == job.Cancelled.String() && (v.Attempts == 0 || v.refused):
 		word = progress.NotStarted
 	case word == job.Cancelled.String() && v.again:
 		word = progress.NotTriedAgain
 	case word == job.Cancelled.String():
 		word = interrupted // and dropped by the run after it
 	}
-	text := fmt.Sprintf("%-17s %-28s", word, progress.Clean(v.Job))
+	var facts []string
 	switch {
 	case v.Reused:
-		text += " done in an earlier run"
+		facts = append(facts, "done in an earlier run")
+	case v.Attempts > 0 && v.Took > 0 && v.killed:
+		facts = append(facts, orMore(v.Took))
 	case v.Attempts > 0 && v.Took > 0:
-		text += " " + progress.Span(time.Duration(v.Took))
+		facts = append(facts, progress.Span(time.Duration(v.Took)))
 	}
 	if v.Attempts > 1 {
-		text += fmt.Sprintf(", attempt %d", v.Attempts)
+		facts = append(facts, fmt.Sprintf("attempt %d", v.Attempts))
 	}
-	if v.Message != "" {
-		text += "  " + progress.Clean(v.Message)
+	text := fmt.Sprintf("%-17s %-28s %s", word, progress.Clean(v.Job), strings.Join(facts, ", "))
+	if v.Message != "" && v.Message != word {
+		text += "  " + progress.Clean(progress.Brief(v.Message))
 	}
-	return text
+	return strings.TrimRight(text, " ")
 }
 
 // jobs tells of the jobs of one name.
@@ -337,7 +397,7 @@ func (t *teller) jobs(ctx context.Context, name string, limit int) error {
 		return err
 	}
 	if len(recs) == 0 {
-		return t.unknown(ctx, t.store, name)
+		return t.nothing(t.unknown(ctx, t.store, name))
 	}
 	for i := range recs {
 		v := t.view(&recs[i])

@@ -128,6 +128,9 @@ func (p place) show(ctx context.Context, name string, o *logOptions, yield func(
 	if errors.Is(err, fs.ErrNotExist) && o.follow {
 		log, err = p.awaitLog(ctx, store, rec.Spec.ID, number, path)
 	}
+	if errors.Is(err, fs.ErrNotExist) && rec.Last.Number == number && refused(rec) {
+		return usage("%s, attempt %d, has no log, as its run had stopped before it began", name, number)
+	}
 	if errors.Is(err, fs.ErrNotExist) {
 		return &exit{exitMachine, fmt.Errorf("the log of %s, attempt %d, is gone: %s", name, number, path)}
 	}

@@ -8,6 +8,7 @@ import (
 	"os"
 	"strconv"
 	"strings"
+	"syscall"
 
 	"github.com/headrace/headrace/graph"
 	"github.com/headrace/headrace/queue"
@@ -26,6 +27,7 @@ const (
 	exitUsage       = 2
 	exitMachine     = 3
 	exitInterrupted = 130
+	exitQuit        = 131
 )
 
 const exitHelp = `Exit codes:
@@ -33,7 +35,8 @@ const exitHelp = `Exit codes:
   1    a job failed
   2    wrong usage, or a file that is not as it must be; nothing was run
   3    the store or the machine failed
-  130  interrupted (Ctrl-C, Ctrl-\, SIGTERM, SIGHUP); the next run goes on`
+  130  interrupted (Ctrl-C, SIGTERM, of a run also Ctrl-\ and SIGHUP); the next run goes on
+  131  told to quit (Ctrl-\), of the other commands`
 
 func main() {
 	worker.Supervise()
@@ -89,18 +92,24 @@ func execute(args []string, stdout, stderr io.Writer) int {
 // complain prints an error: a graph's problems as editors know them, all else after the program's name.
 func complain(stderr io.Writer, err error) {
 	var problems graph.Problems
+	if errors.As(err, &problems) {
+		fmt.Fprintln(stderr, problems)
+		return
+	}
+	fmt.Fprintln(stderr, "headrace:", visible(explain(err)))
+}
+
+// explain says what went wrong and, where that is known, what to do about it.
+func explain(err error) string {
 	var held *queue.HeldError
 	var file *sqlite.FileError
 	switch {
-	case errors.As(err, &problems):
-		fmt.Fprintln(stderr, problems)
 	case errors.As(err, &held):
-		fmt.Fprintln(stderr, "headrace:", visible(held.Error()))
+		return held.Error()
 	case errors.As(err, &file):
-		fmt.Fprintln(stderr, "headrace:", visible(advise(file)))
-	default:
-		fmt.Fprintln(stderr, "headrace:", visible(err.Error()))
+		return advise(file)
 	}
+	return err.Error()
 }
 
 // visible writes the control characters of a message as escapes, but for the ends of its lines: names of
@@ -141,6 +150,9 @@ takes, keeps what came of it, and can always say why a job is or is not running.
 		SilenceErrors: true,
 		PersistentPreRun: func(cmd *cobra.Command, _ []string) {
 			cmd.Annotations = map[string]string{beganKey: "yes"}
+			if cmd.Name() != "run" { // It ends its jobs first.
+				endAt(exitQuit, syscall.SIGQUIT)
+			}
 		},
 	}
 	root.SetVersionTemplate("headrace {{.Version}}\n")

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/headrace/headrace/worker"
 	"github.com/rogpeppe/go-internal/testscript"
 )
 
@@ -19,6 +20,7 @@ var update = flag.Bool("update", false, "write what the program prints into the 
 var binary string
 
 func TestMain(m *testing.M) {
+	worker.Supervise() // A worker in a test starts this program again to watch over its jobs.
 	flag.Parse()
 	os.Exit(func() int {
 		dir, err := os.MkdirTemp("", "headrace-cli")

@@ -16,19 +16,26 @@ import (
 	"github.com/headrace/headrace/store/sqlite"
 )
 
-// openRuns opens what the runs of a file left.
+// notRunError: there is nothing to tell, as nothing of the file, or of a job in it, has been run yet. That is the user's mistake
+// for those who want to see what a run left, and an answer for those who ask about runs.
+type notRunError struct{ text string }
+
+func (e *notRunError) Error() string { return e.text }
+
+// openRuns opens what the runs of a file left. *notRunError: there were none.
 func (p place) openRuns(ctx context.Context) (*sqlite.Reader, error) {
 	r, err := p.read(ctx)
 	if errors.Is(err, errNoRuns) {
-		if _, err := os.Stat(p.file); err != nil {
+		if _, err := os.Stat(p.file); err != nil && p.file != stream {
 			return nil, usage("graph file %q: no such file, and no runs of it are kept in %s", p.file, p.dir)
 		}
-		return nil, usage("nothing of %s has been run yet (looked in %s); run it: %s", p.file, p.dir, p.command("run"))
+		return nil, &exit{exitUsage, &notRunError{fmt.Sprintf("nothing of %s has been run yet (looked in %s); run it: %s", p.file, p.dir, p.command("run"))}}
 	}
 	return r, err
 }
 
 // find gives the newest job of a name: the one that the last build asked for or, if it did not, the last one made.
+// *notRunError: the file has such a job, but no run has asked for it.
 func (p place) find(ctx context.Context, h queue.History, name string) (*job.Record, error) {
 	builds, err := h.Builds(ctx, queue.BuildFilter{Limit: 1})
 	if err != nil {
@@ -50,12 +57,13 @@ func (p place) find(ctx context.Context, h queue.History, name string) (*job.Rec
 	return nil, p.unknown(ctx, h, name)
 }
 
-// unknown says what is wrong with the name of a job that has not been run.
+// unknown says what is wrong with the name of a job that has not been run; h may be nil: nothing has. *notRunError: nothing is
+// wrong with it.
 func (p place) unknown(ctx context.Context, h queue.History, name string) error {
 	g, err := parseFile(p.file)
 	if err == nil {
 		if slices.ContainsFunc(g.Jobs, func(j graph.Job) bool { return j.Name == name }) {
-			return usage("job %q has not been run yet; run it: %s", name, p.command("run", name))
+			return &exit{exitUsage, &notRunError{fmt.Sprintf("no run has asked for job %q yet; run it: %s", name, p.command("run", name))}}
 		}
 		var variants []string
 		for i := range g.Jobs {
@@ -79,6 +87,9 @@ func (p place) unknown(ctx context.Context, h queue.History, name string) error 
 					return
 				}
 			}
+		}
+		if h == nil {
+			return
 		}
 		recs, _ := h.Jobs(ctx, queue.JobFilter{Limit: page}) // For a hint only.
 		for i := range recs {

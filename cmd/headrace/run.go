@@ -32,21 +32,24 @@ type runOptions struct {
 }
 
 const runHelp = `Run the jobs of a graph file here and now, or only the targets and what they need. A target is the name
-of a job, of a matrix job (all its variants), or a glob.
+of a job, of a matrix job (all its variants), or a glob. FILE may be a named pipe, or - for standard input: then the jobs run
+in the current folder, and logs, why and history find them by the name -.
 
 What ended well is not run again the next time, unless the job has changed (its command, environment, folder,
 outputs or what it waits for), or its outputs have. What failed is. A success counts while it is the last run of the job of
 that name: an edit that is reverted is run again. A job with a key of its own is known by that key alone: it is not run
 again when its command changes, only when the key does. A run can be killed at any moment: the next one goes on.
 
-The first job that fails stops what waits; what runs ends by itself and is recorded. Ctrl-C once ends what runs,
+The first job that fails stops what waits; what runs ends by itself and is recorded. An optional job may fail; but a job that
+needs its success, and is not optional itself, ends as dependency-failed then, and that is a failure. Ctrl-C once ends what runs,
 cleanly; twice, or Ctrl-\ once, at once. A job that this machine cannot run, for its system or features, is told before anything starts;
 it is a failure like any other, so without --keep-going nothing else is started.
 
 A job that failed is tried again as often as its retries say, at once. One that ended with an exit code of its retry-on is
 tried 5 times in all: after a minute (--retry-delay), then after three times the last wait each time, and somewhat
 more. A wait that has begun counts also when headrace is started again with another --retry-delay. A job that ran
-into its timeout or silence is never tried again.
+into its timeout or silence is never tried again. One that is interrupted again and again, each time within a second of its
+start, waits a second before it is started once more, as it may be the reason.
 
 All is kept in .headrace/NAME/ beside the file: the store, and the log of each attempt. A symbolic link to a graph file
 stands for that file: its jobs run in the folder of the file, and its store is there. A store is for one file.
@@ -56,7 +59,7 @@ With --json each line is one event, a JSON object with the fields event and, of 
   job-reused    job, id
   job-started   job, id, attempt, log
   job-retried   job, id, attempt, outcome, detail, message, seconds, wait_seconds, until, log
-  job-waiting   job, id, attempt (that ended), outcome, message, until; at the start, for a wait that an earlier run set
+  job-waiting   job, id, attempt (that ended), outcome, detail, message, until; at the start, for a wait from before it
   job-ended     job, id, outcome, detail, message, attempts, seconds, optional, root, root_outcome, through, log, tail
   notice        job, text
   run-stopping  why (failure, interrupt or fault), text
@@ -145,7 +148,12 @@ func parseSize(s string) (int64, error) {
 }
 
 func (o *runOptions) run(cmd *cobra.Command) error {
-	w, err := newWork(o.file, o.targets)
+	heeded := endAt(exitInterrupted, interrupts()...) // until there is something to end in order
+	stderr := cmd.ErrOrStderr()
+	if o.json {
+		stderr = nil
+	}
+	w, err := newWork(o.file, o.targets, stderr)
 	if err != nil {
 		return err
 	}
@@ -158,7 +166,8 @@ func (o *runOptions) run(cmd *cobra.Command) error {
 	}
 	out := progress.NewOutput(stdout)
 	s := &session{
-		runOptions: *o, place: placeOf(o.file, o.store), work: w, out: out, display: o.display(out, stdout),
+		runOptions: *o, place: placeOf(o.file, o.store), work: w, out: out, heeded: heeded,
+		relay: progress.NewRelay(o.display(out, stdout)),
 	}
 	code, err := s.run(cmd.Context())
 	if code != exitOK || err != nil {

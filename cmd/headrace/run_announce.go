@@ -25,23 +25,24 @@ func (s *session) announce(past *past, receipt *queue.Receipt) error {
 			reused++
 		}
 	}
-	s.display.Event(progress.RunStarted{
+	s.relay.Event(progress.RunStarted{
 		Build: receipt.Build, Name: s.work.name, File: s.file, Jobs: len(s.work.Jobs), Reused: reused, Slots: s.slots, Store: s.place.dir,
 		Forecast: f,
 	})
+	s.barrier.open()
 	if s.reaped > 0 {
 		what := "processes"
 		if s.reaped == 1 {
 			what = "process"
 		}
-		s.display.Event(progress.Notice{Text: fmt.Sprintf("killed %d %s that an earlier run left", s.reaped, what)})
+		s.relay.Event(progress.Notice{Text: fmt.Sprintf("killed %d %s that an earlier run left", s.reaped, what)})
 	}
 	if s.bereft {
-		s.display.Event(progress.Notice{Text: fmt.Sprintf(
+		s.relay.Event(progress.Notice{Text: fmt.Sprintf(
 			"the store in %s was empty or gone, though logs of earlier runs are there: what they did is not known, and all is run again", s.place.dir)})
 	}
 	for _, n := range past.notes {
-		s.display.Event(progress.Notice{Job: s.work.Jobs[n.index].Name, Text: n.text})
+		s.relay.Event(progress.Notice{Job: s.work.Jobs[n.index].Name, Text: n.text})
 	}
 	s.announceUnable(s.findUnable(s.work, func(i int) bool { return receipt.Jobs[i].How == job.Reused }))
 	s.announceWaits(past)
@@ -53,7 +54,7 @@ func (s *session) announce(past *past, receipt *queue.Receipt) error {
 	return nil
 }
 
-// announceWaits tells which jobs an earlier run has wait before their next attempt.
+// announceWaits tells which jobs wait before their next attempt, for what earlier runs came to.
 func (s *session) announceWaits(past *past) {
 	now := job.At(time.Now())
 	for i, id := range past.twins {
@@ -63,9 +64,9 @@ func (s *session) announceWaits(past *past) {
 		}
 		// The engine clamps a wait to its original length, if the clock has stepped.
 		if until := min(r.Wake, now.Add(r.Delay)); until > now {
-			s.display.Event(progress.JobWaiting{
+			s.relay.Event(progress.JobWaiting{
 				Job: s.monitor.named(i, id), Attempt: r.LastEnd.Number, Outcome: r.LastEnd.Outcome.String(),
-				Message: r.LastEnd.Message, Until: until.Std(),
+				Detail: r.LastEnd.Detail.String(), Message: r.LastEnd.Message, Until: until.Std(),
 			})
 		}
 	}

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/signal"
 	"syscall"
 	"time"
 
@@ -40,20 +39,13 @@ func (s *session) conclude(began time.Time, err error) (int, error) {
 	}
 	if s.monitor != nil {
 		e.Unfinished, e.Counts, e.Reused = s.monitor.left, s.monitor.counts, s.monitor.reused
-		s.display.Event(e)
+		s.relay.Event(e)
 	}
 	return e.Code, err
 }
 
-// stopsAt reports whether the failure of the job is to stop the run.
-func (s *session) stopsAt(i int) bool { return !s.keepGoing && !s.work.Jobs[i].Optional }
-
 // onRetry goes on after an attempt that looked like a failure.
-func (s *session) onRetry(i int) {
-	if s.stopsAt(i) {
-		s.brake.release(context.WithoutCancel(s.ctx))
-	}
-}
+func (s *session) onRetry(a attemptName) { s.brake.release(context.WithoutCancel(s.ctx), a) }
 
 // onFailure stops what waits, at the first job that counts and did not succeed.
 func (s *session) onFailure(name string) {
@@ -61,41 +53,51 @@ func (s *session) onFailure(name string) {
 		return
 	}
 	if s.monitor.left > 0 {
-		s.display.Event(progress.RunStopping{Why: "failure", Text: fmt.Sprintf(
+		s.barrier.stop(progress.RunStopping{Why: "failure", Text: fmt.Sprintf(
 			"%s did not succeed: nothing more is started (--keep-going would go on)", name)})
 	}
 	err := s.q.CancelBuild(context.WithoutCancel(s.ctx), s.monitor.build, true)
 	if err != nil && !errors.Is(err, queue.ErrNotFound) {
-		s.stop(&faultError{fmt.Sprintf("stop the build: %v", err)})
+		s.fail("stop the build: " + explain(err))
 	}
+}
+
+// fail stops the run as the machine, not a job, failed.
+func (s *session) fail(text string) {
+	if s.ctx.Err() == nil { // Else it has been told why the run stops.
+		s.barrier.stop(progress.RunStopping{Why: "fault", Text: text + ": running jobs are ended and handed back"})
+	}
+	s.stop(&faultError{text})
 }
 
 // heed obeys signals, and stops the run when nobody can see it any more.
 func (s *session) heed(signals chan os.Signal, over <-chan struct{}) {
 	broken := s.out.Failed()
-	for times := 0; ; {
+	times, hurried := 0, false
+	for {
 		select {
 		case <-over:
 			return
 		case <-broken:
 			broken = nil
-			s.stop(&faultError{fmt.Sprintf("write the progress: %v", s.out.Err())})
+			s.fail(fmt.Sprintf("write the progress: %v", s.out.Err()))
 		case sig := <-signals:
 			times++
 			first, atOnce := times == 1, times == 2 || sig == syscall.SIGQUIT
-			if first {
+			switch {
+			case hurried:
+				os.Exit(exitInterrupted) // What runs dies with this process.
+			case first:
 				text := "interrupted: running jobs are ended and handed back; once more to kill them at once"
 				if atOnce {
 					text = "interrupted: running jobs are killed at once and handed back"
 				}
-				s.display.Event(progress.RunStopping{Why: "interrupt", Text: text})
+				s.barrier.stop(progress.RunStopping{Why: "interrupt", Text: text})
 				s.stop(errInterrupted)
 			}
 			if atOnce {
+				hurried = true
 				close(s.now)
-				// A further one has the system end this process; what runs dies with it.
-				signal.Stop(signals)
-				signals = nil
 			}
 		}
 	}

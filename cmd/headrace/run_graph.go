@@ -4,10 +4,8 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"io/fs"
-	"os"
+	"io"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -22,27 +20,6 @@ import (
 // localChannel is the channel of jobs that run here and now.
 const localChannel = ""
 
-// parseFile reads a graph file.
-func parseFile(file string) (*graph.Graph, error) {
-	f, err := os.Open(file)
-	if err != nil {
-		var at *fs.PathError
-		if errors.As(err, &at) {
-			err = at.Err
-		}
-		return nil, usage("graph file %q: %v", file, err)
-	}
-	defer f.Close() // Only read from.
-	if info, err := f.Stat(); err == nil && info.IsDir() {
-		return nil, usage("graph file %q is a directory; name the file in it", file)
-	}
-	g, err := graph.Parse(f, file, graph.Limits{})
-	if err != nil {
-		return nil, &exit{exitUsage, err}
-	}
-	return g, nil
-}
-
 // keepGoingLabel marks the builds of runs that no failure stops.
 const keepGoingLabel = "keep-going"
 
@@ -54,21 +31,24 @@ type work struct {
 	keys []string
 }
 
-func newWork(file string, targets []string) (*work, error) {
-	g, err := parseFile(file)
+// newWork reads a graph for a run. It tells stderr what it waits for, if nothing comes; nil: nobody wants to know.
+func newWork(file string, targets []string, stderr io.Writer) (*work, error) {
+	g, err := parseInput(file, stderr)
 	if err != nil {
 		return nil, err
 	}
 	if g, err = g.Select(targets); err != nil {
 		return nil, &exit{exitUsage, err}
 	}
-	base, err := filepath.Abs(filepath.Dir(target(file)))
+	base, err := filepath.Abs(folderOf(file))
 	if err != nil {
 		return nil, err
 	}
 	w := &work{Graph: g, name: g.Name, base: base, keys: g.Keys()}
 	if w.name == "" {
-		w.name = nameOf(file)
+		if w.name = nameOf(file); isStream(file) {
+			w.name = "stdin"
+		}
 	}
 	for i, k := range w.keys {
 		if len(k) > job.MaxKey {

@@ -11,11 +11,13 @@ import (
 	"github.com/headrace/headrace/worker"
 )
 
-// monitor follows a build by what the engine stored, and tells the display. It belongs to one goroutine at a time.
+// monitor follows a build by what the engine stored, lets its attempts begin, and tells of it. It belongs to one goroutine
+// at a time.
 type monitor struct {
 	q       *queue.Queue
 	work    *work
-	display progress.Display
+	relay   *progress.Relay
+	barrier *barrier
 	logs    string // folder
 	build   job.ID
 
@@ -25,12 +27,14 @@ type monitor struct {
 	reused int
 	roots  map[int]job.ID // of the jobs that did not run because of another
 	left   int            // jobs that are not Done
+	// refused has the jobs whose last attempt did not pass the barrier.
+	refused map[job.ID]bool
 	// failed: a job that counts did not succeed.
 	failed bool
 	// onFailure is called at the first such job, onRetry when an attempt is to be followed by another; onFault
 	// when the worker failed on its own account.
 	onFailure func(name string)
-	onRetry   func(index int)
+	onRetry   func(a attemptName)
 	onFault   func(message string)
 	// lacking says what this machine would need to run the i-th job.
 	lacking func(i int) string
@@ -79,13 +83,12 @@ func (m *monitor) catchUp(ctx context.Context) error {
 }
 
 func (m *monitor) see(r queue.Round) {
+	m.relay.Room()
 	m.after = r.Number
 	for _, c := range r.Changes {
 		switch c := c.(type) {
 		case job.JobStarted:
-			if i, ok := m.index[c.Job]; ok {
-				m.started(i, &c)
-			}
+			m.started(&c)
 		case job.JobRetried:
 			if i, ok := m.index[c.Job]; ok {
 				m.retried(i, &c)
@@ -104,7 +107,7 @@ func (m *monitor) see(r queue.Round) {
 func (m *monitor) reuse(i int, id job.ID) {
 	m.reused++
 	m.counts[job.Succeeded.String()]++
-	m.display.Event(progress.JobReused{Job: m.named(i, id)})
+	m.relay.Event(progress.JobReused{Job: m.named(i, id)})
 }
 
 func (m *monitor) named(i int, id job.ID) progress.Job {
@@ -115,14 +118,23 @@ func (m *monitor) log(id job.ID, attempt int32) string {
 	return filepath.Join(m.logs, worker.LogPath(id, attempt))
 }
 
-func (m *monitor) started(i int, c *job.JobStarted) {
-	m.display.Event(progress.JobStarted{
+func (m *monitor) started(c *job.JobStarted) {
+	a := attemptName{c.Job, c.Attempt.Number}
+	i, ok := m.index[c.Job]
+	if !ok {
+		m.barrier.admit(a, nil)
+		return
+	}
+	m.refused[c.Job] = !m.barrier.admit(a, progress.JobStarted{
 		Job: m.named(i, c.Job), Attempt: c.Attempt.Number, Start: c.Attempt.Start.Std(), Log: m.log(c.Job, c.Attempt.Number),
 	})
 }
 
 func (m *monitor) retried(i int, c *job.JobRetried) {
 	a := &c.Attempt
+	if m.refused[c.Job] {
+		return // Nobody was told that it had started.
+	}
 	e := progress.JobRetried{
 		Job: m.named(i, c.Job), Attempt: a.Number, Outcome: a.Outcome.String(), Detail: a.Detail.String(), Message: a.Message,
 		Took: progress.Seconds(a.At.Sub(a.Start)), Wait: progress.Seconds(c.Delay), Log: m.log(c.Job, a.Number),
@@ -132,11 +144,11 @@ func (m *monitor) retried(i int, c *job.JobRetried) {
 		until := c.Wake.Std()
 		e.Until = &until
 	}
-	m.display.Event(e)
+	m.relay.Event(e)
 	if a.Detail == job.WorkerFault {
 		m.onFault(a.Message)
 	}
-	m.onRetry(i)
+	m.onRetry(attemptName{c.Job, a.Number})
 }
 
 func (m *monitor) ended(i int, c *job.JobEnded) {
@@ -156,15 +168,15 @@ func (m *monitor) ended(i int, c *job.JobEnded) {
 	if c.End.Detail == job.LogLimit {
 		e.Message += " (--log-limit raises it)"
 	}
-	if a := c.Attempt; a != nil {
+	if a := c.Attempt; a != nil && !m.refused[c.Job] {
 		e.Attempts, e.Took = a.Number, progress.Seconds(a.At.Sub(a.Start))
 		e.Log = m.log(c.Job, a.Number)
-		if c.End.Outcome != job.Succeeded {
+		if e.Interrupted = cutOff(&c.End); c.End.Outcome != job.Succeeded && !e.Interrupted {
 			e.Tail = tail(e.Log, tailLines)
 		}
 	}
-	m.display.Event(e)
-	if c.End.Outcome != job.Succeeded && c.End.Outcome != job.Cancelled && !e.Optional {
+	m.relay.Event(e)
+	if c.End.Outcome != job.Succeeded && c.End.Outcome != job.Cancelled && !cutOff(&c.End) && !e.Optional {
 		if !m.failed {
 			m.failed = true
 			m.onFailure(e.Name)

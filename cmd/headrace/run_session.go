@@ -22,15 +22,16 @@ import (
 // session is one `headrace run` from the opening of its store to the end.
 type session struct {
 	runOptions
-	place   place
-	work    *work
-	display progress.Display
-	out     *progress.Output
+	place place
+	work  *work
+	relay *progress.Relay
+	out   *progress.Output
 
 	q       *queue.Queue
 	store   engineStore
 	monitor *monitor
-	brake   brake
+	brake   *brake
+	barrier *barrier
 	id      job.ID // of the worker's session
 	owner   string // of the processes of its attempts
 	reaped  int    // processes that an earlier run left
@@ -40,6 +41,8 @@ type session struct {
 	ctx  context.Context
 	stop context.CancelCauseFunc
 	now  chan struct{}
+	// heeded tells whoever saw to signals before that the session does.
+	heeded func()
 }
 
 // workerName is the name of the worker inside `headrace run`.
@@ -59,13 +62,15 @@ func (s *session) run(ctx context.Context) (code int, err error) {
 	s.now = make(chan struct{})
 	s.ctx, s.stop = context.WithCancelCause(ctx)
 	defer s.stop(nil)
+	s.barrier = newBarrier(s.relay)
 	var helpers sync.WaitGroup
 	defer helpers.Wait()
 	over := make(chan struct{})
 	defer close(over)
-	// From the first moment on: a signal must not find the default, which ends the process on the spot.
+	// Before heeded, so that no signal finds the default, which ends the process on the spot.
 	signals := make(chan os.Signal, 4)
-	signal.Notify(signals, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT)
+	signal.Notify(signals, interrupts()...)
+	s.heeded()
 	// A pipe that nobody reads any more is then told as an error.
 	pipes := make(chan os.Signal, 1)
 	signal.Notify(pipes, syscall.SIGPIPE)
@@ -74,6 +79,13 @@ func (s *session) run(ctx context.Context) (code int, err error) {
 		defer signal.Stop(pipes)
 		s.heed(signals, over)
 	})
+	showing, stopShowing := context.WithCancel(context.WithoutCancel(ctx))
+	shown := make(chan struct{})
+	helpers.Go(func() {
+		defer close(shown)
+		s.relay.Run(showing)
+	})
+	defer stopShowing()
 
 	s.bereft = s.place.bereft()
 	s.store, err = s.place.own(s.ctx)
@@ -100,15 +112,9 @@ func (s *session) run(ctx context.Context) (code int, err error) {
 	helpers.Go(func() {
 		err := s.q.Run(engine)
 		if err != nil {
-			s.stop(&faultError{err.Error()})
+			s.fail(explain(err))
 		}
 		ended <- err
-	})
-	showing, stopShowing := context.WithCancel(context.WithoutCancel(ctx))
-	shown := make(chan struct{})
-	helpers.Go(func() {
-		defer close(shown)
-		s.display.Run(showing)
 	})
 	err = s.drive()
 	stopEngine()
@@ -141,6 +147,11 @@ func (s *session) drive() error {
 	if err := s.submit(); err != nil {
 		return err
 	}
+	return s.toil()
+}
+
+// toil works on what is submitted.
+func (s *session) toil() error {
 	whole := context.WithoutCancel(s.ctx)
 	// Whatever ended as it was submitted is known before the first job starts.
 	if err := s.monitor.catchUp(whole); err != nil {
@@ -157,13 +168,13 @@ func (s *session) drive() error {
 	case err = <-seen:
 		stopLeasing()
 		if !errors.Is(err, errDone) {
-			s.stop(&faultError{err.Error()})
+			s.fail(explain(err))
 		}
 		err = <-worked
 	case err = <-worked:
 		// It was told to stop, or the queue does not want it.
 		if err != nil {
-			s.stop(&faultError{err.Error()})
+			s.fail(explain(err))
 		}
 		stopWatching()
 		<-seen
@@ -332,9 +343,9 @@ func (s *session) refused(err error) error {
 // observe makes the monitor that follows the submitted build.
 func (s *session) observe(after uint64, receipt *queue.Receipt) {
 	s.monitor = &monitor{
-		q: s.q, work: s.work, display: s.display, logs: s.place.logs(), build: receipt.Build, after: after,
+		q: s.q, work: s.work, relay: s.relay, barrier: s.barrier, logs: s.place.logs(), build: receipt.Build, after: after,
 		index: make(map[job.ID]int, len(receipt.Jobs)), counts: map[string]int{}, roots: map[int]job.ID{},
-		onFailure: s.onFailure, onRetry: s.onRetry, onFault: func(text string) { s.stop(&faultError{text}) },
+		refused: map[job.ID]bool{}, onFailure: s.onFailure, onRetry: s.onRetry, onFault: s.fail,
 		lacking: s.lacking,
 	}
 	for i, j := range receipt.Jobs {
@@ -342,21 +353,40 @@ func (s *session) observe(after uint64, receipt *queue.Receipt) {
 			s.monitor.add(i, j.ID)
 		}
 	}
-	s.brake = brake{q: s.q}
+	stopping := s.work.stopping()
+	s.brake = &brake{Queue: s.q, held: map[attemptName]bool{}, stops: func(id job.ID) bool {
+		i, ok := s.monitor.index[id]
+		return ok && !s.keepGoing && stopping[i]
+	}}
+}
+
+// stopping says at the bad end of which jobs a run stops: of those that count, and of optional ones whose success such a
+// one needs.
+func (w *work) stopping() []bool {
+	stops := make([]bool, len(w.Jobs))
+	for i := len(w.Jobs) - 1; i >= 0; i-- { // What a job needs comes before it.
+		stops[i] = stops[i] || !w.Jobs[i].Optional
+		for _, n := range w.Jobs[i].Needs {
+			if n.Policy == job.Success && stops[i] {
+				stops[n.Job] = true
+			}
+		}
+	}
+	return stops
 }
 
 // runtime makes the worker.
 func (s *session) runtime() *worker.Runtime {
 	run := worker.Commands(worker.Executor{Now: s.now, Owner: s.owner}, s.place.logs(), func(a *worker.Attempt, l worker.Line) {
-		s.display.Line(s.monitor.index[a.Lease.Job], l.Text)
+		s.relay.Line(s.monitor.index[a.Lease.Job], l.Text)
 	})
-	handler := func(ctx context.Context, a *worker.Attempt) job.Report {
-		report := run(ctx, a)
-		i := s.monitor.index[a.Lease.Job]
-		if report.Outcome != job.Succeeded && ctx.Err() == nil && s.stopsAt(i) {
-			s.brake.hold(context.WithoutCancel(ctx))
-		}
-		return report
+	return &worker.Runtime{
+		Source: s.brake, Worker: s.machine(), Handlers: map[string]worker.Handler{worker.CommandKind: s.barrier.guard(run, s.drop)},
 	}
-	return &worker.Runtime{Source: s.q, Worker: s.machine(), Handlers: map[string]worker.Handler{worker.CommandKind: handler}}
+}
+
+// drop ends a job that had been started, but had not begun when a failure stopped the run.
+func (s *session) drop(ctx context.Context, id job.ID) {
+	// If it cannot be stored, the hand-back cannot either.
+	_ = s.q.CancelJob(ctx, id, job.ID{}, true, refusedNote)
 }

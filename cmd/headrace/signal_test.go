@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"math/rand/v2"
 	"os"
 	"os/exec"
@@ -278,4 +279,61 @@ func count(t *testing.T, path string) int {
 		t.Fatal(err)
 	}
 	return strings.Count(string(text), "\n")
+}
+
+// Whoever waits for a graph, or for what a job prints, can be told to end; nobody is shown the inside of headrace.
+func TestSignalEndsWhatWaits(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		sig  syscall.Signal
+		args []string
+		code int
+	}{
+		"run, Ctrl-C":     {syscall.SIGINT, []string{"run", "graph"}, exitInterrupted},
+		"run, Ctrl-\\":    {syscall.SIGQUIT, []string{"run", "graph"}, exitInterrupted},
+		"plan, terminate": {syscall.SIGTERM, []string{"run", "-n", "graph"}, exitInterrupted},
+		"logs, Ctrl-\\":   {syscall.SIGQUIT, []string{"logs", "-f", "g.yaml", "a"}, exitQuit},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			dir := t.TempDir()
+			_ = newGate(t, filepath.Join(dir, "graph"))
+			started := newGate(t, filepath.Join(dir, "started"))
+			write(t, dir, "g.yaml", `jobs: {a: {run: "echo > started; echo here; exec tail -f /dev/null"}}`)
+			if c.args[0] == "logs" {
+				run := start(t, dir, "run", "g.yaml")
+				started.meet(t, run)
+				t.Cleanup(func() {
+					_ = run.Process.Signal(syscall.SIGINT) // It may have ended.
+					_ = run.text(t)
+				})
+			}
+			r, w, err := os.Pipe()
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer r.Close()
+			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+			defer cancel()
+			p := exec.CommandContext(ctx, binary, c.args...)
+			p.Dir, p.Stdout, p.Stderr = dir, w, w
+			err = p.Start()
+			_ = w.Close() // The program has its own.
+			if err != nil {
+				t.Fatal(err)
+			}
+			// Each says something when it has begun to wait, and not before.
+			first := make([]byte, 1)
+			_, rerr := io.ReadFull(r, first)
+			serr := p.Process.Signal(c.sig)
+			rest, aerr := io.ReadAll(r)
+			_ = p.Wait() // The code is looked at.
+			if err := errors.Join(rerr, serr, aerr); err != nil {
+				t.Error(err)
+			}
+			if code := p.ProcessState.ExitCode(); code != c.code || strings.Contains(string(rest), "goroutine") {
+				t.Errorf("exit code %d, want %d:\n%s%s", code, c.code, first, rest)
+			}
+		})
+	}
 }

@@ -25,12 +25,22 @@ type place struct {
 
 // placeOf gives the place of a file's runs: .headrace/NAME/ beside it, or the folder that the user wants.
 func placeOf(file, folder string) place {
+	if isStream(file) {
+		file = stream
+	}
 	p := place{file: file, folder: folder, dir: folder}
 	if folder == "" {
-		file = target(file)
-		p.dir = filepath.Join(filepath.Dir(file), ".headrace", filepath.Base(file))
+		p.dir = filepath.Join(folderOf(file), ".headrace", filepath.Base(target(file)))
 	}
 	return p
+}
+
+// folderOf gives the folder in which the jobs of a graph file run.
+func folderOf(file string) string {
+	if isStream(file) {
+		return "."
+	}
+	return filepath.Dir(target(file))
 }
 
 // target gives the file to which symbolic links lead: whatever leads to it, it is one graph, with one store and one folder

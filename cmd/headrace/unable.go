@@ -78,13 +78,13 @@ func (s *session) announceUnable(list []unable) {
 		case i >= unableTold:
 			more++
 		default:
-			s.display.Event(progress.Notice{Job: name, Text: fmt.Sprintf("%s cannot run here: %s", name, u.text())})
+			s.relay.Event(progress.Notice{Job: name, Text: fmt.Sprintf("%s cannot run here: %s", name, u.text())})
 		}
 	}
 	if more > 0 {
-		s.display.Event(progress.Notice{Text: progress.Count(more, "more job") + " cannot run here"})
+		s.relay.Event(progress.Notice{Text: progress.Count(more, "more job") + " cannot run here"})
 	}
 	if behind > 0 {
-		s.display.Event(progress.Notice{Text: progress.Count(behind, "job") + " cannot run either, needing what cannot"})
+		s.relay.Event(progress.Notice{Text: progress.Count(behind, "job") + " cannot run either, needing what cannot"})
 	}
 }

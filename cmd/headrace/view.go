@@ -17,12 +17,16 @@ const interrupted = "interrupted"
 // stateWord gives the word for a state in which the store has a job.
 func stateWord(s job.State) string { return strings.ToLower(s.String()) }
 
+// cutOff: the end says that the attempt was handed back for good, as its run had stopped at a failure when it was interrupted.
+func cutOff(e *job.End) bool { return e.Outcome == job.Aborted && e.Detail == job.HandedBack }
+
 // attemptView is an attempt as commands show it.
 type attemptView struct {
 	Number  int32  `json:"number"`
 	Outcome string `json:"outcome,omitempty"`
 	Detail  string `json:"detail,omitempty"`
-	// Interrupted: headrace was killed while it ran. Took then counts up to its last sign of life, 0 if there was none.
+	// Interrupted: headrace was killed while it ran. Took then counts up to its last output, 0 if there was none: it ran so
+	// long or longer.
 	Interrupted bool             `json:"interrupted,omitempty"`
 	Message     string           `json:"message,omitempty"`
 	Start       time.Time        `json:"start"`
@@ -54,8 +58,7 @@ func (p place) openAttempt(id job.ID, a *job.Attempt, underWay bool) attemptView
 	return v
 }
 
-// cutShort gives an attempt that was killed with headrace the time up to the last line of its log: when it was over
-// nobody noted.
+// cutShort gives an attempt that was killed with headrace the time up to the last line of its log.
 func (v *attemptView) cutShort() {
 	v.Interrupted, v.Took = true, 0
 	r, err := worker.OpenLog(v.Log)
@@ -77,25 +80,33 @@ func (v *attemptView) end() time.Time { return v.Start.Add(time.Duration(v.Took)
 // line shows an attempt.
 func (v *attemptView) line() string {
 	text := stamp(v.Start) + "  "
-	if v.Interrupted && v.Took == 0 {
-		text += "for an unknown time"
-	} else {
+	switch {
+	case !v.Interrupted:
 		text += progress.Span(time.Duration(v.Took))
+	case v.Took == 0:
+		text += "for an unknown time"
+	default:
+		text += orMore(v.Took)
 	}
 	switch {
 	case v.Interrupted:
 		text += "  interrupted: " + killedNote
 	case v.Outcome == "":
 		text += "  running"
+	case v.Detail == job.HandedBack.String() && v.Message == refusedNote:
+		text += "  handed back: " + refusedNote
 	case v.Detail == job.HandedBack.String():
 		text += "  handed back"
 	case v.Message != "":
-		text += "  " + v.Outcome + ": " + progress.Clean(v.Message)
+		text += "  " + v.Outcome + ": " + progress.Clean(progress.Brief(v.Message))
 	default:
 		text += "  " + v.Outcome
 	}
 	return fmt.Sprintf("%d  %s", v.Number, text)
 }
+
+// orMore shows the time of what was killed: when it was over nobody noted.
+func orMore(s progress.Seconds) string { return progress.Span(time.Duration(s)) + " or more" }
 
 // zoned is how people are shown a moment: by their own clock, and which that is.
 const zoned = time.DateTime + " MST"

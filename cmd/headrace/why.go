@@ -30,8 +30,8 @@ func newWhy() *cobra.Command {
 		Long: `Tell where a job of a graph file is and why: what it waits for, since when it runs, or how and why it ended.
 It reads the store of the runs, also while one is under way.
 
-With --json it is one JSON object: job, id, state (blocked, ready, running, done, or interrupted: it ran when headrace
-was killed), under_way (whether a run is), and, as far as they apply, outcome, detail, message, root, root_outcome,
+With --json it is one JSON object: job, id, state (blocked, ready, running, done, interrupted: it ran when headrace
+was killed, or unasked: no run has asked for it, so it has no id), under_way (whether a run is), and, as far as they apply, outcome, detail, message, root, root_outcome,
 through (the needed job that stands between, if one does), attempts (each with number, outcome, detail, interrupted, message, start, seconds, log), reasons (each with what, text,
 job, until), start (a guess), text.
 
@@ -65,7 +65,7 @@ func readFlags(cmd *cobra.Command, folder *string, asJSON *bool) {
 // answer is what why tells.
 type answer struct {
 	Job         string        `json:"job"`
-	ID          job.ID        `json:"id"`
+	ID          job.ID        `json:"id,omitzero"`
 	State       string        `json:"state"`
 	UnderWay    bool          `json:"under_way"`
 	Outcome     string        `json:"outcome,omitempty"`
@@ -89,8 +89,27 @@ type reason struct {
 	Until *time.Time `json:"until,omitempty"`
 }
 
+// unasked is the state of a job that the file has, but no run has asked for.
+const unasked = "unasked"
+
 func (p place) why(ctx context.Context, name string) (*answer, error) {
+	a, err := p.whyStored(ctx, name)
+	var notRun *notRunError
+	if errors.As(err, &notRun) {
+		return &answer{Job: name, State: unasked, UnderWay: p.holder() != nil, Text: notRun.text}, nil
+	}
+	return a, err
+}
+
+func (p place) whyStored(ctx context.Context, name string) (*answer, error) {
 	store, err := p.openRuns(ctx)
+	var notRun *notRunError
+	if errors.As(err, &notRun) {
+		if _, perr := parseFile(p.file); perr != nil {
+			return nil, usage("%v", err) // Nobody knows whether there is such a job.
+		}
+		return nil, p.unknown(ctx, nil, name)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -171,20 +190,22 @@ func (p place) ended(ctx context.Context, h queue.History, a *answer, rec *job.R
 					a.Job, a.Through, a.Root, a.RootOutcome, when)
 			}
 			if end := roots[0].End; end != nil && end.Message != "" {
-				a.more = append(a.more, a.Root+": "+end.Message)
+				a.more = append(a.more, a.Root+": "+progress.Brief(end.Message))
 			}
 			p.hintLog(a, &roots[0])
 		}
-	case e.Outcome == job.Cancelled && rec.LastEnd != nil:
+	case e.Outcome == job.Cancelled && rec.LastEnd != nil && (rec.LastEnd.Number > 1 || !refused(rec)):
 		a.Text = fmt.Sprintf("%s was not tried again: its run stopped at %s at a failure, or a later run did without it", a.Job, when)
-	case e.Outcome == job.Cancelled && e.Detail == job.NotNeeded:
+	case e.Outcome == job.Cancelled && (e.Detail == job.NotNeeded || refused(rec)):
 		a.Text = fmt.Sprintf("%s was dropped at %s: its run stopped at a failure, or a later run did without it", a.Job, when)
+	case cutOff(e):
+		a.Text = fmt.Sprintf("%s was interrupted at %s, with its run, which had stopped at a failure", a.Job, when)
 	case e.Outcome == job.Unsupported:
 		a.Text = fmt.Sprintf("%s cannot run here: %s", a.Job, lacking(&rec.Spec))
 	default:
 		a.Text = fmt.Sprintf("%s ended as %s at %s", a.Job, a.Outcome, when)
 		if a.Message != "" {
-			a.Text += ": " + a.Message
+			a.Text += ": " + progress.Brief(a.Message)
 		}
 	}
 	if e.Outcome != job.Succeeded {
@@ -321,6 +342,8 @@ func (a *answer) plain(r *sched.Reason) {
 			state = interrupted
 		}
 		r.Text = fmt.Sprintf("waits for %s, which is %s", r.Name, state)
+	case r.What == sched.BacksOff && a.Attempts[len(a.Attempts)-1].Detail == job.HandedBack.String():
+		r.Text = fmt.Sprintf("waits until %s, %s", stamp(r.Until), progress.PauseAfterInterrupts)
 	case r.What == sched.BacksOff:
 		last := a.Attempts[len(a.Attempts)-1]
 		r.Text = fmt.Sprintf("waits until %s, after attempt %d: %s", stamp(r.Until), last.Number, reasonOf(last.Outcome, last.Message))
@@ -332,7 +355,7 @@ func reasonOf(outcome, message string) string {
 	if message == "" {
 		return outcome
 	}
-	return outcome + ": " + message
+	return outcome + ": " + progress.Brief(message)
 }
 
 func (a *answer) write(out io.Writer) error {

@@ -69,12 +69,13 @@ type JobRetried struct {
 	HandedBack bool `json:"-"`
 }
 
-// JobWaiting: an earlier run had the job wait before its next attempt, and that still counts.
+// JobWaiting: the job waits before its next attempt already as the run begins.
 type JobWaiting struct {
 	Job
 	// Attempt is the one that ended badly.
 	Attempt int32     `json:"attempt"`
 	Outcome string    `json:"outcome"`
+	Detail  string    `json:"detail,omitempty"`
 	Message string    `json:"message,omitempty"`
 	Until   time.Time `json:"until"`
 }
@@ -91,6 +92,8 @@ type JobEnded struct {
 	// Took is the time of the last attempt.
 	Took     Seconds `json:"seconds"`
 	Optional bool    `json:"optional,omitempty"`
+	// Interrupted: it was handed back, but no run goes on with it, as this one had stopped at a failure.
+	Interrupted bool `json:"-"`
 	// Root is the job whose end is the reason, where that is another one.
 	Root        string `json:"root,omitempty"`
 	RootOutcome string `json:"root_outcome,omitempty"`

@@ -68,7 +68,7 @@ func (p *Plain) describe(e Event) string {
 	case JobRetried:
 		return p.retried(e)
 	case JobWaiting:
-		return s.warn("wait   ") + Clean(e.Name) + ": " + Clean(e.text()) + ", as an earlier run set it\n"
+		return s.warn("wait   ") + Clean(e.Name) + ": " + Clean(e.text()) + e.since() + "\n"
 	case JobEnded:
 		return p.ended(e)
 	case Notice:
@@ -108,7 +108,18 @@ func (p *Plain) retried(e JobRetried) string {
 
 // text says until when the job waits, and why.
 func (e *JobWaiting) text() string {
+	if e.Detail == job.HandedBack.String() {
+		return fmt.Sprintf("waits until %s (attempt %d), %s", moment(e.Until), e.Attempt+1, PauseAfterInterrupts)
+	}
 	return fmt.Sprintf("waits until %s (attempt %d after %s)", moment(e.Until), e.Attempt+1, reason(e.Outcome, e.Message))
+}
+
+// since says who had the job wait, where that is not plain.
+func (e *JobWaiting) since() string {
+	if e.Detail == job.HandedBack.String() {
+		return ""
+	}
+	return ", as an earlier run set it"
 }
 
 // moment shows a time of these hours by the user's clock.
@@ -131,6 +142,8 @@ func (p *Plain) ended(e JobEnded) string {
 		return s.good(head) + pad(Clean(e.Name), 28) + " " + s.dim(Span(time.Duration(e.Took))) + "\n"
 	case e.Outcome == job.Cancelled:
 		return "" // The stop has been told, and the summary counts them.
+	case e.Interrupted:
+		return s.warn("halt   ") + Clean(e.Name) + ": interrupted\n"
 	case e.Outcome == job.DependencyFailed || e.Optional:
 		head = s.warn(head)
 	default:
@@ -169,6 +182,7 @@ func (e *JobEnded) why() string {
 }
 
 func reason(outcome, message string) string {
+	message = Brief(message)
 	switch {
 	case message == "" || message == outcome:
 		return outcome
@@ -220,6 +234,13 @@ func (t *tally) counted(e *RunEnded) string {
 			}
 			if t.given > 0 {
 				parts = append(parts, fmt.Sprintf("%d %s", t.given, NotTriedAgain))
+			}
+		case o == job.Aborted:
+			if n > t.cut {
+				parts = append(parts, fmt.Sprintf("%d %v", n-t.cut, o))
+			}
+			if t.cut > 0 {
+				parts = append(parts, fmt.Sprintf("%d interrupted", t.cut))
 			}
 		default:
 			parts = append(parts, fmt.Sprintf("%d %v", n, o))

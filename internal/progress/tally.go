@@ -18,6 +18,7 @@ type tally struct {
 	counts  map[job.Outcome]int
 	again   map[int]bool // a further attempt is to come, at once or after a wait
 	given   int          // of the cancelled, those
+	cut     int          // of the aborted, those that an interrupt ended
 	ended   int
 	reused  int
 	failed  []JobEnded // that count
@@ -56,7 +57,7 @@ func (t *tally) take(e Event, now time.Time) {
 		delete(t.running, e.Index)
 		t.again[e.Index] = true
 		if e.Until != nil {
-			t.waiting[e.Index] = JobWaiting{Job: e.Job, Attempt: e.Attempt, Outcome: e.Outcome, Message: e.Message, Until: *e.Until}
+			t.waiting[e.Index] = JobWaiting{Job: e.Job, Attempt: e.Attempt, Outcome: e.Outcome, Detail: e.Detail, Message: e.Message, Until: *e.Until}
 		}
 	case JobWaiting:
 		t.again[e.Index] = true
@@ -65,6 +66,9 @@ func (t *tally) take(e Event, now time.Time) {
 		delete(t.running, e.Index)
 		if t.again[e.Index] && e.Outcome == job.Cancelled {
 			t.given++
+		}
+		if e.Interrupted {
+			t.cut++
 		}
 		delete(t.waiting, e.Index)
 		t.finish(e.Index, e.Outcome)
@@ -90,7 +94,7 @@ func (t *tally) finish(index int, o job.Outcome) {
 func (t *tally) judge(e JobEnded) {
 	e.Tail = nil
 	switch {
-	case e.Outcome == job.Succeeded || e.Outcome == job.Cancelled:
+	case e.Outcome == job.Succeeded || e.Outcome == job.Cancelled || e.Interrupted:
 	case e.Optional:
 		t.excused = append(t.excused, e)
 	default:

@@ -2,6 +2,7 @@ package progress
 
 import (
 	"fmt"
+	"regexp"
 	"strings"
 	"time"
 	"unicode"
@@ -156,6 +157,15 @@ const (
 	NotStarted    = "not started"
 	NotTriedAgain = "not tried again"
 )
+
+// PauseAfterInterrupts says why a job waits that was handed back again and again as soon as it had started.
+const PauseAfterInterrupts = "a pause after attempts that were interrupted as soon as they had begun"
+
+// missing is how an attempt says that there is no such program, with the folders in which it looked.
+var missing = regexp.MustCompile(`^(program ".*" is not in PATH) \(.*\)$`)
+
+// Brief is a message without what its log and JSON tell as well: the folders of a PATH would fill the screen.
+func Brief(message string) string { return missing.ReplaceAllString(message, "$1") }
 
 // Style colours text, or not.
 type Style struct{ Colour bool }
