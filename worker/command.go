@@ -79,6 +79,9 @@ type startSpec struct {
 	env    []string
 	cgroup string // the folder to make for the attempt's control group; empty: none
 	script string // the temporary file to remove at the end; empty: none
+
+	number   uint64 // that brands the attempt's processes
+	shortage string // the file that counts what the system killed for lack of memory; empty: none
 }
 
 // prepare checks the command and looks up its program. An error means that it cannot be started as it stands.

@@ -12,11 +12,18 @@
 // a reader; any number of readers may look at a file that is being written.
 //
 // On Linux each attempt has a small supervisor process (supervisor_linux.go) and, where cgroups(7)
-// version 2 lets us, a control group. On other systems there is only the process group: a process that left it
+// version 2 lets us, a control group. Its processes carry a brand (brand_linux.go) that a cleared environment and a session of
+// their own do not take off. So they are found whoever is killed: this program, the supervisors, or all of them at once, when Reap
+// finds them the next time. Three sorts of processes escape: one that sets its limit RLIMIT_LOCKS to something else and clears its
+// environment as well, and then loses its supervisor, where there are no control groups; one that another user owns, whom this one
+// may not signal; and one that a service outside starts on request (docker, systemd-run, at), which is none of the attempt's.
+//
+// On other systems there is only the process group: a process that left it
 // survives the attempt, and all do when this program is killed.
 //
 // A command's standard output and standard error are one pipe and one stream of the log: two would lose the order in
 // which it wrote.
 //
-// Start reading at executor.go (what happens to an attempt), then supervisor_linux.go (who kills).
+// Start reading at executor.go (what happens to an attempt), then supervisor_linux.go (who kills) and reap_linux.go
+// (who finds what they could not).
 package worker

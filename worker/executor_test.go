@@ -391,26 +391,9 @@ func TestCheckGlob(t *testing.T) {
 	}
 }
 
-func TestFindCgroup(t *testing.T) {
-	t.Parallel()
-	const v2 = "35 24 0:30 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw\n"
-	for _, tc := range []struct{ name, mounts, groups, want string }{
-		{"version 2", v2, "0::/user.slice/x\n", "/sys/fs/cgroup/user.slice/x"},
-		{"both", "34 24 0:29 / /sys/fs/cgroup/pids rw - cgroup pids rw\n" + v2, "3:pids:/p\n0::/\n", "/sys/fs/cgroup"},
-		{"version 1", "34 24 0:29 / /sys/fs/cgroup/pids rw - cgroup pids rw\n", "3:pids:/p\n", ""},
-		{"part of the hierarchy", "35 24 0:30 /docker/1 /cg rw - cgroup2 x rw\n", "0::/docker/1/a\n", "/cg/a"},
-		{"another part", "35 24 0:30 /docker/1 /cg rw - cgroup2 x rw\n", "0::/docker/12\n", ""},
-		{"nonsense", " - cgroup2 \n", "0::/\n", ""},
-	} {
-		if got := findCgroup(tc.mounts, tc.groups); got != tc.want {
-			t.Errorf("%s: %q; want %q", tc.name, got, tc.want)
-		}
-	}
-}
-
 func TestFramesComeBack(t *testing.T) {
 	t.Parallel()
-	want := startSpec{dir: "/d", path: "p", cgroup: "", script: "s", argv: []string{"a", "", "\xff"}, env: []string{"K=v\n"}}
+	want := startSpec{dir: "/d", path: "p", cgroup: "", script: "s", argv: []string{"a", "", "\xff"}, env: []string{"K=v\n"}, number: 1<<62 | 5, shortage: "/m"}
 	var b bytes.Buffer
 	if err := writeFrame(&b, frameStart, want.encode()); err != nil {
 		t.Fatal(err)
@@ -422,11 +405,13 @@ func TestFramesComeBack(t *testing.T) {
 	if got, err := decodeStart(payload); err != nil || cmp.Diff(want, got, cmp.AllowUnexported(startSpec{})) != "" {
 		t.Errorf("start: %v, %v", got, err)
 	}
-	end := ended{wait: 0x8b, asked: true, oom: true, extra: 3, stuck: 1, names: "a, b"}
+	end := ended{wait: 0x8b, asked: true, oom: true, short: true, extra: 3, stuck: 1, names: "a, b"}
 	if got, err := decodeEnded(end.encode()); err != nil || got != end {
 		t.Errorf("ended: %v, %v", got, err)
 	}
-	for _, bad := range []string{"", "a\x00b\x00c\x00d\x00x", "a\x00b\x00c\x00d\x001"} {
+	for _, bad := range []string{
+		"", "a\x00b\x00c\x00d\x00m\x000\x00x", "a\x00b\x00c\x00d\x00m\x000\x001", "a\x00b\x00c\x00d\x00m\x00x\x001\x00sh",
+	} {
 		if _, err := decodeStart([]byte(bad)); err == nil {
 			t.Errorf("start %q is taken", bad)
 		}

@@ -43,20 +43,36 @@ func (w *watch) judge(r *Result) verdict {
 }
 
 func (w *watch) exitVerdict(r *Result, end ended) verdict {
+	memory := ""
+	if r.ExitCode == killedCode || r.Signal == signalName(syscall.SIGKILL) {
+		memory = end.memory()
+	}
 	switch {
-	case r.Signal != "" && end.oom:
-		return verdict{job.Failed, job.NoDetail, "killed by the system (" + r.Signal + "): out of memory"}
 	case r.Signal != "":
-		return verdict{job.Failed, job.NoDetail, "killed by " + r.Signal}
+		return verdict{job.Failed, job.NoDetail, "killed by " + r.Signal + memory}
 	case r.ExitCode == 0:
 		return verdict{outcome: job.Succeeded}
 	case slices.Contains(w.command.RetryOn, r.ExitCode):
 		return verdict{
 			job.Aborted, job.NoDetail,
-			fmt.Sprintf("exit code %d, which stands for a fault of the infrastructure", r.ExitCode),
+			fmt.Sprintf("exit code %d, which stands for a fault of the infrastructure%s", r.ExitCode, memory),
 		}
 	}
-	return verdict{job.Failed, job.NoDetail, fmt.Sprintf("exit code %d", r.ExitCode)}
+	return verdict{job.Failed, job.NoDetail, fmt.Sprintf("exit code %d%s", r.ExitCode, memory)}
+}
+
+// killedCode is how a shell says that its child was killed.
+const killedCode = 128 + int(syscall.SIGKILL)
+
+// memory says for people what a lack of memory had to do with the end.
+func (e ended) memory() string {
+	switch {
+	case e.oom:
+		return ", by the system: out of memory"
+	case e.short:
+		return "; meanwhile the system killed for lack of memory, here or elsewhere"
+	}
+	return ""
 }
 
 // logVerdict judges an attempt whose log has failed.

@@ -3,7 +3,6 @@ package worker
 import (
 	"bytes"
 	"errors"
-	"io/fs"
 	"os"
 	"strconv"
 
@@ -13,13 +12,22 @@ import (
 // process is what /proc says of a process. Its pid alone may be another's by now; with start it is not.
 type process struct {
 	pid, parent, group, session int
+	threads                     int
 	start                       uint64 // clock ticks since boot
+	flags                       uint64 // PF_ of the kernel's sched.h
+	environment                 uint64 // where its environment ends in its memory; 0: nowhere, or it is not told
 	state                       byte
 	name                        string
 }
 
-// dead reports whether only the entry in the process table is left.
-func (p process) dead() bool { return p.state == 'Z' || p.state == 'X' }
+// dead reports whether only the entry in the process table is left. If only the first thread has ended, more is.
+func (p process) dead() bool { return p.state == 'X' || p.state == 'Z' && p.threads <= 1 }
+
+// The kernel's flags (include/linux/sched.h) of a process that is ending, and of a thread of its own.
+const (
+	flagExiting = 0x4
+	flagKernel  = 0x200000
+)
 
 // readProcess reads /proc/PID/stat; ok is false if the process is gone.
 func readProcess(pid int) (p process, ok bool) {
@@ -36,35 +44,46 @@ func readProcess(pid int) (p process, ok bool) {
 	if len(f) < 20 {
 		return process{}, false
 	}
-	num := func(i int) int {
-		n, _ := strconv.Atoi(string(f[i])) // The kernel writes numbers here.
+	num := func(i int) uint64 {
+		if i >= len(f) {
+			return 0 // Linux before 3.5 has fewer.
+		}
+		n, _ := strconv.ParseUint(string(f[i]), 10, 64) // The kernel writes numbers here.
 		return n
 	}
-	start, _ := strconv.ParseUint(string(f[19]), 10, 64) // As above.
 	return process{
-		pid: pid, parent: num(1), group: num(2), session: num(3),
-		start: start, state: f[0][0], name: string(b[open+1 : shut]),
+		pid: pid, parent: int(num(1)), group: int(num(2)), session: int(num(3)), threads: int(num(17)),
+		start: num(19), flags: num(6), environment: num(48), state: f[0][0], name: string(b[open+1 : shut]),
 	}, true
 }
 
-// carries reports whether the process was started with the entry in its environment. It is unsure of one that lives and
-// has no environment: so it looks, for a moment, in the middle of an exec, and in the middle of its end, when
-// its files may still be open.
-func (p process) carries(entry string) (yes, unsure bool) {
-	const kthreadd = 2 // The parent of the kernel's threads, which have no environment.
-	if p.pid == kthreadd || p.parent == kthreadd {
+// carries reports whether the process has the brand. It is unsure of one that has no number and is in the middle of an exec,
+// when for a moment there is no environment. The caller must have read p just now.
+func (p process) carries(b brand) (yes, unsure bool) {
+	if n, ok := p.number(); ok && isNumber(n) {
+		return n&b.mask == b.number, false
+	}
+	if p.flags&(flagKernel|flagExiting) != 0 {
 		return false, false
 	}
-	b, err := os.ReadFile("/proc/" + strconv.Itoa(p.pid) + "/environ")
+	environ, err := os.ReadFile("/proc/" + strconv.Itoa(p.pid) + "/environ")
 	if err != nil {
-		return false, !errors.Is(err, fs.ErrPermission)
+		return false, false // It is gone, or another user's.
 	}
-	for kv := range bytes.SplitSeq(b, []byte{0}) {
-		if string(kv) == entry {
+	for kv := range bytes.SplitSeq(environ, []byte{0}) {
+		if string(kv) == b.entry {
 			return true, false
 		}
 	}
-	return false, len(b) == 0
+	return false, len(environ) == 0 && p.perhapsExecs()
+}
+
+// perhapsExecs reports whether a process whose environment read as empty may have one. It has none if it had a place for it
+// before and has the same now: an exec makes room for it anew.
+func (p process) perhapsExecs() bool {
+	now, ok := readProcess(p.pid)
+	return ok && now.start == p.start && now.flags&flagExiting == 0 &&
+		(p.environment == 0 || now.environment != p.environment)
 }
 
 // pids lists the processes that /proc shows. It is no snapshot: callers look again until nothing is left.

@@ -16,51 +16,64 @@ import (
 // attempt, and only when surely nobody else works for this owner, as for one who holds its lock.
 //
 // It spares this process and those above it. An error tells of processes that do not die, or of an owner that is "" or
-// holds a NUL byte. Processes that this user may not look at are not found.
+// holds a NUL byte.
 func Reap(owner string) (killed int, err error) {
 	if owner == "" || strings.IndexByte(owner, 0) >= 0 {
 		return 0, errors.New("reap: the owner must have a name, without a NUL byte")
 	}
-	killed, left := killMarked(ownerKey+"="+owner, killPatience)
+	s := search{brand: ownerBrand(owner), spared: above(os.Getpid()), patience: killPatience}
+	left := s.kill()
+	killed = len(s.killed) + reapCgroups(owner, s.spared)
 	if len(left) > 0 {
 		return killed, fmt.Errorf("reap: %d processes that an earlier run left (%s) do not die", len(left), sample(left))
 	}
 	return killed, nil
 }
 
-// unsurePatience is how long processes are waited for that may only be in the middle of their end.
-const unsurePatience = time.Second
+const (
+	// unsurePatience is how long processes in the middle of an exec are waited for.
+	unsurePatience = 20 * time.Millisecond
+	// restPatience is how long, after the last find, the machine is waited for to come to rest.
+	restPatience = time.Second
+)
 
-// killMarked kills what carries the mark. It ends when two looks in a row find nothing; once anything was found, they must
+// search looks for the processes that carry a brand, and kills them.
+type search struct {
+	brand    brand
+	spared   map[int]bool
+	patience time.Duration // It gives up after that.
+	looks    int           // how often it has looked at all processes
+	killed   map[process]bool
+}
+
+// kill ends when two looks in a row find nothing; once anything was found, they must
 // also find the same processes on the machine: for what forks and dies between being listed and being looked at shows only
-// by its child in the next list. It stops looking after patience, or unsurePatience if it is only unsure of others, and gives
-// how many it killed and what is left.
-func killMarked(mark string, patience time.Duration) (killed int, left []process) {
-	spared := above(os.Getpid())
+// by its child in the next list. It gives what is left.
+func (s *search) kill() (left []process) {
+	s.killed = map[process]bool{}
 	var before []int
-	dying := map[process]bool{}
-	empty := 0
 	begin := time.Now()
-	for sure := begin; ; {
+	found := begin // when it last did
+	for empty := 0; ; {
 		all := pids()
-		unsure := false
-		left, unsure = marked(all, mark, spared)
+		var unsure bool
+		left, unsure = s.look(all)
+		unsure = unsure && time.Since(found) < unsurePatience
 		for _, p := range left {
 			p.signal(unix.SIGKILL)
-			p.state, p.parent = 0, 0 // They change while it dies.
-			dying[p] = true
-			sure = time.Now()
+			s.killed[process{pid: p.pid, start: p.start}] = true
+			found = time.Now()
 		}
 		switch {
 		case len(left) > 0 || unsure:
 			empty = 0
-		case empty > 0 && (len(dying) == 0 || slices.Equal(before, all)):
-			return len(dying), nil
+		case empty > 0 && (len(s.killed) == 0 || slices.Equal(before, all) || time.Since(found) >= restPatience):
+			return nil
 		default:
 			empty++
 		}
-		if time.Since(begin) >= patience || time.Since(sure) >= unsurePatience {
-			return len(dying), left
+		if time.Since(begin) >= s.patience {
+			return left
 		}
 		before = all
 		if len(left) > 0 || unsure {
@@ -69,14 +82,15 @@ func killMarked(mark string, patience time.Duration) (killed int, left []process
 	}
 }
 
-// marked gives those of the processes that live and carry the mark, and reports whether it is unsure of others.
-func marked(all []int, mark string, spared map[int]bool) (list []process, unsure bool) {
+// look gives those of the processes that live and carry the brand, and reports whether it is unsure of others.
+func (s *search) look(all []int) (list []process, unsure bool) {
+	s.looks++
 	for _, pid := range all {
 		p, ok := readProcess(pid)
-		if !ok || p.dead() || spared[pid] {
+		if !ok || p.dead() || s.spared[pid] {
 			continue
 		}
-		yes, perhaps := p.carries(mark)
+		yes, perhaps := p.carries(s.brand)
 		unsure = unsure || perhaps
 		if yes {
 			list = append(list, p)

@@ -25,7 +25,10 @@ import (
 
 const (
 	superviseArg = "_supervise"
-	controlFD    = 3
+	// supervisorName is another than headrace's, so that neither "killall -9 headrace" nor "pkill -9 -f headrace" takes
+	// with it who is to clean up.
+	supervisorName = "hr-supervise"
+	controlFD      = 3
 )
 
 // Supervise must be the first call in main, and in TestMain, of a program that executes commands. In a process that
@@ -64,8 +67,10 @@ func supervise() error {
 	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
 		return fmt.Errorf("become subreaper: %v", err)
 	}
-	// Another name than headrace's, so that "killall -9 headrace" leaves somebody to clean up.
-	_ = os.WriteFile("/proc/self/comm", []byte("hr-supervise"), 0) // Without it all still works.
+	_ = os.WriteFile("/proc/self/comm", []byte(supervisorName), 0) // Without it all still works.
+	// If headrace runs in an attempt itself, who kills that one is not to kill this supervisor: it cleans up as soon as
+	// it is alone, and what it watches has other brands.
+	setNumber(0)
 	// Caught, not ignored: an ignored signal would stay ignored in the command.
 	signal.Notify(make(chan os.Signal, 1), unix.SIGTERM, unix.SIGINT, unix.SIGHUP, unix.SIGQUIT)
 	child := make(chan os.Signal, 1)
@@ -121,7 +126,10 @@ func (s *supervisor) run(spec startSpec) error {
 	group, fd := makeCgroup(spec.cgroup)
 	s.group = group
 	defer group.removeSoon(100 * time.Millisecond)
+	short := oomKills(spec.shortage)
+	setNumber(spec.number)
 	pid, err := s.start(spec, fd)
+	setNumber(0)
 	if err != nil {
 		return writeFrame(s.control, frameError, fmt.Append(nil, errnoOf(err)))
 	}
@@ -138,6 +146,7 @@ func (s *supervisor) run(spec startSpec) error {
 		return nil
 	}
 	s.ended.oom = s.group.oom()
+	s.ended.short = oomKills(spec.shortage) > short
 	return writeFrame(s.control, frameDone, s.ended.encode())
 }
 

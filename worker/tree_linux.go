@@ -19,12 +19,6 @@ import (
 // it as a whole once more, and that one again.
 var hooked atomic.Bool
 
-// markKey is the variable that marks the processes of an attempt, and ownerKey that which names their owner.
-const (
-	markKey  = "HEADRACE_TREE"
-	ownerKey = "HEADRACE_OWNER"
-)
-
 // event is what the tree of an attempt tells the executor.
 type event struct {
 	kind  byte // one of the supervisor's frames
@@ -38,7 +32,7 @@ type tree struct {
 	proc    *os.Process // the supervisor
 	control *os.File
 	events  chan event // closed when the supervisor is dead or silent for good
-	mark    string     // an entry that only this attempt's processes have in their environment
+	brand   brand
 	done    bool
 }
 
@@ -49,13 +43,15 @@ func startTree(spec startSpec, useCgroup bool, owner string, out *os.File) (*tre
 	}
 	id := rand.Text()
 	if useCgroup {
-		spec.cgroup = cgroupPath(id)
+		spec.cgroup = cgroupPath(owner, id)
 	}
-	mark := markKey + "=" + id
-	// The marks of an outer attempt, whose command this program may be, make way.
+	own := newBrand(owner, id)
+	spec.number = own.number
+	spec.shortage = shortageFile()
+	// The brands of an outer attempt, whose command this program may be, make way.
 	spec.env = append(slices.DeleteFunc(spec.env, func(kv string) bool {
 		return strings.HasPrefix(kv, markKey+"=") || strings.HasPrefix(kv, ownerKey+"=")
-	}), mark)
+	}), own.entry)
 	if owner != "" {
 		spec.env = append(spec.env, ownerKey+"="+owner)
 	}
@@ -77,7 +73,7 @@ func startTree(spec startSpec, useCgroup bool, owner string, out *os.File) (*tre
 		}
 	}
 	// Not os.Executable: this also works when the file was replaced by a newer version.
-	proc, err := os.StartProcess("/proc/self/exe", []string{"headrace", superviseArg}, &os.ProcAttr{
+	proc, err := os.StartProcess("/proc/self/exe", []string{supervisorName, superviseArg}, &os.ProcAttr{
 		Dir: "/", Env: env, Files: []*os.File{null, out, out, theirs},
 		Sys: &syscall.SysProcAttr{Setsid: true},
 	})
@@ -85,7 +81,7 @@ func startTree(spec startSpec, useCgroup bool, owner string, out *os.File) (*tre
 		_ = ours.Close() // As above.
 		return nil, fmt.Errorf("start the supervisor: %w", err)
 	}
-	t := &tree{spec: spec, proc: proc, control: ours, mark: mark, events: make(chan event, 4)}
+	t := &tree{spec: spec, proc: proc, control: ours, brand: own, events: make(chan event, 4)}
 	if err := t.send(frameStart, spec.encode()); err != nil {
 		_ = proc.Kill() // It may be dead already; Wait tells.
 		_, _ = proc.Wait()
@@ -153,10 +149,11 @@ func (t *tree) close() {
 	if t.done {
 		return
 	}
-	// The command itself died with the supervisor; its children are found by group and mark.
+	// The command itself died with the supervisor; its children are found by group and brand.
 	g := cgroup{t.spec.cgroup}
 	g.kill()
-	killMarked(t.mark, 2*time.Second)
+	s := search{brand: t.brand, spared: above(os.Getpid()), patience: 2 * time.Second}
+	s.kill()
 	g.removeSoon(time.Second)
 	if t.spec.script != "" {
 		_ = os.Remove(t.spec.script)

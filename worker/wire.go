@@ -48,21 +48,29 @@ var errFrame = errors.New("malformed frame")
 
 // encode joins the parts with NUL, which none of them can hold.
 func (s startSpec) encode() []byte {
-	parts := []string{s.dir, s.path, s.cgroup, s.script, strconv.Itoa(len(s.argv))}
+	parts := []string{s.dir, s.path, s.cgroup, s.script, s.shortage, strconv.FormatUint(s.number, 10), strconv.Itoa(len(s.argv))}
 	parts = append(append(parts, s.argv...), s.env...)
 	return []byte(strings.Join(parts, "\x00"))
 }
 
 func decodeStart(b []byte) (startSpec, error) {
+	const head = 7
 	p := strings.Split(string(b), "\x00")
-	if len(p) < 5 {
+	if len(p) < head {
 		return startSpec{}, errFrame
 	}
-	n, err := strconv.Atoi(p[4])
-	if err != nil || n < 1 || n > len(p)-5 {
+	number, err := strconv.ParseUint(p[5], 10, 64)
+	if err != nil {
 		return startSpec{}, errFrame
 	}
-	return startSpec{dir: p[0], path: p[1], cgroup: p[2], script: p[3], argv: p[5 : 5+n], env: p[5+n:]}, nil
+	n, err := strconv.Atoi(p[6])
+	if err != nil || n < 1 || n > len(p)-head {
+		return startSpec{}, errFrame
+	}
+	return startSpec{
+		dir: p[0], path: p[1], cgroup: p[2], script: p[3], shortage: p[4], number: number,
+		argv: p[head : head+n], env: p[head+n:],
+	}, nil
 }
 
 // ended is how a tree of processes ended.
@@ -70,6 +78,7 @@ type ended struct {
 	wait  uint32 // the command's wait status, as the system encodes it
 	asked bool   // the command still ran when a term or kill came
 	oom   bool   // the system killed for lack of memory in the attempt's own control group
+	short bool   // it did so somewhere, perhaps there
 	extra int    // processes that the command left running, which were killed
 	stuck int    // processes that did not die
 	names string // some names of extra or stuck
@@ -82,6 +91,9 @@ func (e ended) encode() []byte {
 	}
 	if e.oom {
 		flags |= 2
+	}
+	if e.short {
+		flags |= 4
 	}
 	b := binary.LittleEndian.AppendUint32([]byte{flags}, e.wait)
 	b = binary.LittleEndian.AppendUint32(b, uint32(e.extra))
@@ -96,6 +108,7 @@ func decodeEnded(b []byte) (ended, error) {
 	return ended{
 		asked: b[0]&1 != 0,
 		oom:   b[0]&2 != 0,
+		short: b[0]&4 != 0,
 		wait:  binary.LittleEndian.Uint32(b[1:]),
 		extra: int(binary.LittleEndian.Uint32(b[5:])),
 		stuck: int(binary.LittleEndian.Uint32(b[9:])),

@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"math"
 	"strings"
 
 	"github.com/headrace/headrace/job"
@@ -59,6 +60,36 @@ func (c *conditions) ids(column string, ids []job.ID) error {
 	return nil
 }
 
+// build adds the condition that a job is one of the build's, unless the build is zero. Its jobs do not come in the order of the
+// list. So there are two ways: to find them all and sort, for each page; or to go along the list and ask of each job. The
+// second is right where a build has a good part of all jobs: listing a million by the first would sort them 500 times.
+// few: it is the first.
+func (c *conditions) build(db *conn, id job.ID, limit int) (few bool, err error) {
+	if id.IsZero() {
+		return false, nil
+	}
+	all, err := db.number(`SELECT seq FROM head`) // About as many as there are jobs, if none was deleted.
+	if err != nil {
+		return false, err
+	}
+	// To sort all for each page takes size * size / limit steps, to go along the list as many as it has jobs.
+	enough := int64(math.Sqrt(float64(all)*float64(limit))) + 1
+	var seq, size int64
+	err = each(db.query(qBuildSize).blob(id[:]).int(enough), func(q *stmt) error {
+		seq, size = q.readInt(), q.readInt()
+		return nil
+	})
+	if err != nil {
+		return false, err
+	}
+	if few = size < enough; few {
+		c.add("j.id IN (SELECT r.job FROM build_ref r WHERE r.build = ?)", seq)
+	} else {
+		c.add("EXISTS (SELECT 1 FROM build_ref r WHERE r.build = ? AND r.job = j.id)", seq)
+	}
+	return few, nil
+}
+
 // page prepares a list, newest first by column seq, below before.
 func (c *conditions) page(db *conn, list, seq string, before int64, limit int) *stmt {
 	if before != 0 {
@@ -87,42 +118,15 @@ var stateNumbers = map[string]int64{
 
 // Jobs implements queue.History.
 func (r *Reader) Jobs(ctx context.Context, f queue.JobFilter) ([]job.Record, error) {
-	state, ok := stateNumbers[f.State]
-	if !ok && f.State != "" {
+	if _, ok := stateNumbers[f.State]; !ok && f.State != "" {
 		return nil, nil
 	}
-	// The outermost table is the smallest that has all: what is unfinished, what has ended, or all jobs.
-	list, seq := " FROM job j LEFT JOIN live l ON l.seq = j.seq LEFT JOIN ended e ON e.seq = j.seq", "j.seq"
-	var c conditions
-	switch {
-	case ok && state != done:
-		list, seq = " FROM live l CROSS JOIN job j ON j.seq = l.seq LEFT JOIN ended e ON e.seq = l.seq", "l.seq"
-		c.add("l.state = ?", state)
-	case ok || f.Outcome != 0:
-		list, seq = " FROM ended e CROSS JOIN job j ON j.seq = e.seq LEFT JOIN live l ON l.seq = e.seq", "e.seq"
-	}
-	if len(f.IDs) > 0 || !f.Build.IsZero() || f.Key != "" {
-		list = strings.Replace(list, "CROSS JOIN", "JOIN", 1) // these lead to fewer jobs still
-	}
-	if f.Outcome != 0 {
-		c.add("e.outcome = ?", int64(f.Outcome))
-	}
-	if !f.Build.IsZero() {
-		c.add("j.id IN (SELECT r.job FROM build b JOIN build_ref r ON r.build = b.seq WHERE b.id = ?)", f.Build[:])
-	}
-	if err := c.ids("j.id", f.IDs); err != nil {
-		return nil, r.fail("list jobs", err)
-	}
-	if len(f.IDs) == 0 && f.Build.IsZero() {
-		c.add("NOT EXISTS (SELECT 1 FROM build WHERE id = j.staging AND staged = 1)")
-	}
-	c.text("j.channel", f.Channel)
-	c.text("j.kind", f.Kind)
-	c.text("j.name", f.Name)
-	c.text("j.key", f.Key)
 	var found []job.Record
 	err := r.long(ctx, func(db *conn) error {
-		q := c.page(db, "SELECT "+recordColumns+list, seq, f.Before, pageLimit(f.Limit))
+		q, err := listJobs(db, "SELECT "+recordColumns, f)
+		if err != nil {
+			return err
+		}
 		return each(q, func(q *stmt) error {
 			if rec, err := readRecord(q); err == nil {
 				found = append(found, *rec)
@@ -134,6 +138,42 @@ func (r *Reader) Jobs(ctx context.Context, f queue.JobFilter) ([]job.Record, err
 		return nil, r.fail("list jobs", err)
 	}
 	return found, nil
+}
+
+// listJobs prepares the selection of the jobs that f asks for.
+func listJobs(db *conn, selection string, f queue.JobFilter) (*stmt, error) {
+	state, ok := stateNumbers[f.State]
+	// The outermost table is the smallest that has all: what is unfinished, what has ended, or all jobs.
+	list, seq := " FROM job j LEFT JOIN live l ON l.seq = j.seq LEFT JOIN ended e ON e.seq = j.seq", "j.seq"
+	var c conditions
+	switch {
+	case ok && state != done:
+		list, seq = " FROM live l CROSS JOIN job j ON j.seq = l.seq LEFT JOIN ended e ON e.seq = l.seq", "l.seq"
+		c.add("l.state = ?", state)
+	case ok || f.Outcome != 0:
+		list, seq = " FROM ended e CROSS JOIN job j ON j.seq = e.seq LEFT JOIN live l ON l.seq = e.seq", "e.seq"
+	}
+	if f.Outcome != 0 {
+		c.add("e.outcome = ?", int64(f.Outcome))
+	}
+	few, err := c.build(db, f.Build, pageLimit(f.Limit))
+	if err != nil {
+		return nil, err
+	}
+	if len(f.IDs) > 0 || few || f.Key != "" {
+		list = strings.Replace(list, "CROSS JOIN", "JOIN", 1) // these lead to fewer jobs still
+	}
+	if err := c.ids("j.id", f.IDs); err != nil {
+		return nil, err
+	}
+	if len(f.IDs) == 0 && f.Build.IsZero() {
+		c.add("NOT EXISTS (SELECT 1 FROM build WHERE id = j.staging AND staged = 1)")
+	}
+	c.text("j.channel", f.Channel)
+	c.text("j.kind", f.Kind)
+	c.text("j.name", f.Name)
+	c.text("j.key", f.Key)
+	return c.page(db, selection+list, seq, f.Before, pageLimit(f.Limit)), nil
 }
 
 // Builds implements queue.History.

@@ -40,6 +40,7 @@ const (
 
 	qAddBuild
 	qBuildSeq
+	qBuildSize
 	qAddRef
 	qJobExists
 	qSealBuild
@@ -145,6 +146,8 @@ var queries = [queryCount]string{
 	qAddBuild: `INSERT INTO build (seq, id, at, name, priority, active, staged, outcome, ended, body)
 		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
 	qBuildSeq: `SELECT seq FROM build WHERE id = ?`,
+	// It counts no further than asked.
+	qBuildSize: `SELECT b.seq, (SELECT count(*) FROM (SELECT 1 FROM build_ref WHERE build = b.seq LIMIT ?2)) FROM build b WHERE b.id = ?1`,
 	qAddRef: `INSERT INTO build_ref (build, job, place, awaited, optional, priority, timeout, silence, ended)
 		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (build, job) DO UPDATE SET
 		awaited = (awaited OR excluded.awaited) AND (awaited OR optional) AND (excluded.awaited OR excluded.optional),
