@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"strconv"
 	"strings"
 
 	"github.com/headrace/headrace/job"
@@ -25,25 +26,21 @@ func pageLimit(n int) int {
 	return min(n, maxLimit)
 }
 
-// conditions gathers the part of a query that depends on what is asked for.
-type conditions struct {
-	where []string
-	args  []any // int64, string or []byte
+// list is a query for a page of records, newest first.
+type list struct {
+	columns, from string
+	seq           string // the column that orders it
+	where         []string
+	args          []any // int64, string or []byte
+	limit         int
 }
 
-func (c *conditions) add(sql string, args ...any) {
-	c.where = append(c.where, sql)
-	c.args = append(c.args, args...)
+func (l *list) add(sql string, args ...any) {
+	l.where = append(l.where, sql)
+	l.args = append(l.args, args...)
 }
 
-// text adds a condition on a column unless any text will do.
-func (c *conditions) text(column, v string) {
-	if v != "" {
-		c.add(column+" = ?", v)
-	}
-}
-
-func (c *conditions) ids(column string, ids []job.ID) error {
+func (l *list) ids(column string, ids []job.ID) error {
 	if len(ids) == 0 {
 		return nil
 	}
@@ -55,20 +52,27 @@ func (c *conditions) ids(column string, ids []job.ID) error {
 	if err != nil {
 		return err
 	}
-	c.add(column+" IN (SELECT unhex(value) FROM json_each(?))", string(list))
+	l.add(column+" IN (SELECT unhex(value) FROM json_each(?))", string(list))
 	return nil
 }
 
-// page prepares a list, newest first by column seq, below before.
-func (c *conditions) page(db *conn, list, seq string, before int64, limit int) *stmt {
-	if before != 0 {
-		c.add(seq+" < ?", before)
+func (l *list) before(seq int64) {
+	if seq != 0 {
+		l.add(l.seq+" < ?", seq)
 	}
-	if len(c.where) > 0 {
-		list += " WHERE " + strings.Join(c.where, " AND ")
+}
+
+func (l *list) sql() string {
+	sql := "SELECT " + l.columns + " FROM " + l.from
+	if len(l.where) > 0 {
+		sql += " WHERE " + strings.Join(l.where, " AND ")
 	}
-	q := db.adhoc(list + " ORDER BY " + seq + " DESC LIMIT ?")
-	for _, a := range c.args {
+	return sql + " ORDER BY " + l.seq + " DESC LIMIT ?"
+}
+
+func (l *list) query(db *conn) *stmt {
+	q := db.adhoc(l.sql())
+	for _, a := range l.args {
 		switch a := a.(type) {
 		case int64:
 			q.int(a)
@@ -78,58 +82,144 @@ func (c *conditions) page(db *conn, list, seq string, before int64, limit int) *
 			q.blob(a)
 		}
 	}
-	return q.int(int64(limit))
+	return q.int(int64(l.limit))
 }
 
 var stateNumbers = map[string]int64{
 	job.Blocked{}.String(): blocked, job.Ready{}.String(): ready, job.Running{}.String(): running, job.Done{}.String(): done,
 }
 
-// Jobs implements queue.History.
-func (r *Reader) Jobs(ctx context.Context, f queue.JobFilter) ([]job.Record, error) {
-	state, ok := stateNumbers[f.State]
-	if !ok && f.State != "" {
-		return nil, nil
-	}
-	// The outermost table is the smallest that has all: what is unfinished, what has ended, or all jobs.
-	list, seq := " FROM job j LEFT JOIN live l ON l.seq = j.seq LEFT JOIN ended e ON e.seq = j.seq", "j.seq"
-	var c conditions
+// lead is the table from which a list of jobs starts, and the indexed column by which it finds its rows there; none: it
+// goes back through the table.
+type lead struct{ table, column string }
+
+// leadTo gives what leads to the fewest jobs, which the engine of SQLite would guess.
+func leadTo(f *queue.JobFilter) lead {
+	unfinished, ended := stateNumbers[f.State] != done && f.State != "", f.State != "" || f.Outcome != 0
 	switch {
-	case ok && state != done:
-		list, seq = " FROM live l CROSS JOIN job j ON j.seq = l.seq LEFT JOIN ended e ON e.seq = l.seq", "l.seq"
-		c.add("l.state = ?", state)
-	case ok || f.Outcome != 0:
-		list, seq = " FROM ended e CROSS JOIN job j ON j.seq = e.seq LEFT JOIN live l ON l.seq = e.seq", "e.seq"
+	case len(f.IDs) > 0, !f.Build.IsZero():
+		return lead{"job", "id"}
+	case f.Key != "":
+		return lead{"job", "key"}
+	case f.Name != "":
+		return lead{"job", "name"}
+	case unfinished:
+		return lead{"live", ""}
+	case f.Outcome != 0 && f.Outcome != job.Succeeded:
+		return lead{"ended", "outcome"}
+	case f.Channel != "":
+		return lead{"job", "channel"}
+	case f.Kind != "" && f.Kind != usualKind:
+		return lead{"job", "kind"}
+	case ended:
+		return lead{"ended", ""}
 	}
-	if len(f.IDs) > 0 || !f.Build.IsZero() || f.Key != "" {
-		list = strings.Replace(list, "CROSS JOIN", "JOIN", 1) // these lead to fewer jobs still
+	return lead{"job", ""}
+}
+
+// usualKind is the kind that has no index, since nearly all jobs are of it where any is.
+const usualKind = "command"
+
+// partial has the terms that name the indexes which do not have all rows.
+var partial = map[string]string{
+	"name": "j.name <> ''", "channel": "j.channel <> ''", "kind": "j.kind <> '" + usualKind + "'",
+	"outcome": "e.outcome <> " + strconv.Itoa(int(job.Succeeded)),
+}
+
+// equal adds a condition on a column of a list of jobs. A plus keeps the engine from any index but the one that leads.
+func (l *list) equal(to lead, table, column string, v any) {
+	if column != to.column {
+		l.add("+"+table+"."+column+" = ?", v)
+		return
+	}
+	l.add(table+"."+column+" = ?", v)
+	if term := partial[column]; term != "" {
+		l.add(term)
+	}
+}
+
+// listJobs gives the list for a filter whose State, if it has one, there is.
+func listJobs(f *queue.JobFilter) (*list, error) {
+	to := leadTo(f)
+	l := &list{columns: recordColumns, seq: "j.seq", limit: pageLimit(f.Limit)}
+	live, ended := "LEFT", "LEFT" // a CROSS JOIN keeps the order of the tables
+	state, stated := stateNumbers[f.State]
+	if stated && state != done {
+		live = "CROSS"
+		l.add("l.state = ?", state)
+	}
+	if state == done || f.Outcome != 0 {
+		ended = "CROSS"
+	}
+	switch to.table {
+	case "live":
+		l.seq, l.from = "l.seq", "live l CROSS JOIN job j ON j.seq = l.seq "+ended+" JOIN ended e ON e.seq = l.seq"
+	case "ended":
+		l.seq, l.from = "e.seq", "ended e CROSS JOIN job j ON j.seq = e.seq "+live+" JOIN live l ON l.seq = e.seq"
+	default:
+		l.from = "job j " + live + " JOIN live l ON l.seq = j.seq " + ended + " JOIN ended e ON e.seq = j.seq"
 	}
 	if f.Outcome != 0 {
-		c.add("e.outcome = ?", int64(f.Outcome))
+		l.equal(to, "e", "outcome", int64(f.Outcome))
 	}
 	if !f.Build.IsZero() {
-		c.add("j.id IN (SELECT r.job FROM build b JOIN build_ref r ON r.build = b.seq WHERE b.id = ?)", f.Build[:])
+		l.add("j.id IN (SELECT r.job FROM build b JOIN build_ref r ON r.build = b.seq WHERE b.id = ?)", f.Build[:])
 	}
-	if err := c.ids("j.id", f.IDs); err != nil {
-		return nil, r.fail("list jobs", err)
+	if err := l.ids("j.id", f.IDs); err != nil {
+		return nil, err
 	}
 	if len(f.IDs) == 0 && f.Build.IsZero() {
-		c.add("NOT EXISTS (SELECT 1 FROM build WHERE id = j.staging AND staged = 1)")
+		l.add("NOT EXISTS (SELECT 1 FROM build WHERE id = j.staging AND staged = 1)")
 	}
-	c.text("j.channel", f.Channel)
-	c.text("j.kind", f.Kind)
-	c.text("j.name", f.Name)
-	c.text("j.key", f.Key)
+	for _, c := range []struct{ column, v string }{
+		{"key", f.Key}, {"name", f.Name}, {"channel", f.Channel}, {"kind", f.Kind},
+	} {
+		if c.v != "" {
+			l.equal(to, "j", c.column, c.v)
+		}
+	}
+	l.before(f.Before)
+	return l, nil
+}
+
+// listBuilds gives the list for a filter.
+func listBuilds(f *queue.BuildFilter) (*list, error) {
+	l := &list{columns: buildColumns, from: "build b", seq: "b.seq", limit: pageLimit(f.Limit)}
+	l.add("b.staged = 0")
+	if f.Live {
+		l.add("b.outcome = 0")
+	}
+	switch {
+	case f.Name == "":
+	case f.Live, len(f.IDs) > 0: // these lead to fewer
+		l.add("+b.name = ?", f.Name)
+	default:
+		l.add("b.name = ? AND b.name <> ''", f.Name)
+	}
+	if err := l.ids("b.id", f.IDs); err != nil {
+		return nil, err
+	}
+	l.before(f.Before)
+	return l, nil
+}
+
+// Jobs implements queue.History.
+func (r *Reader) Jobs(ctx context.Context, f queue.JobFilter) ([]job.Record, error) {
+	if _, ok := stateNumbers[f.State]; !ok && f.State != "" {
+		return nil, nil
+	}
 	var found []job.Record
-	err := r.long(ctx, func(db *conn) error {
-		q := c.page(db, "SELECT "+recordColumns+list, seq, f.Before, pageLimit(f.Limit))
-		return each(q, func(q *stmt) error {
-			if rec, err := readRecord(q); err == nil {
-				found = append(found, *rec)
-			}
-			return nil
+	l, err := listJobs(&f)
+	if err == nil {
+		err = r.long(ctx, func(db *conn) error {
+			return each(l.query(db), func(q *stmt) error {
+				if rec, err := readRecord(q); err == nil {
+					found = append(found, *rec)
+				}
+				return nil
+			})
 		})
-	})
+	}
 	if err != nil {
 		return nil, r.fail("list jobs", err)
 	}
@@ -138,25 +228,18 @@ func (r *Reader) Jobs(ctx context.Context, f queue.JobFilter) ([]job.Record, err
 
 // Builds implements queue.History.
 func (r *Reader) Builds(ctx context.Context, f queue.BuildFilter) ([]job.BuildRecord, error) {
-	var c conditions
-	c.add("b.staged = 0")
-	if f.Live {
-		c.add("b.outcome = 0")
-	}
-	c.text("b.name", f.Name)
-	if err := c.ids("b.id", f.IDs); err != nil {
-		return nil, r.fail("list builds", err)
-	}
 	var found []job.BuildRecord
-	err := r.long(ctx, func(db *conn) error {
-		q := c.page(db, "SELECT "+buildColumns+" FROM build b", "b.seq", f.Before, pageLimit(f.Limit))
-		return each(q, func(q *stmt) error {
-			if b, err := readBuild(q); err == nil {
-				found = append(found, b)
-			}
-			return nil
+	l, err := listBuilds(&f)
+	if err == nil {
+		err = r.long(ctx, func(db *conn) error {
+			return each(l.query(db), func(q *stmt) error {
+				if b, err := readBuild(q); err == nil {
+					found = append(found, b)
+				}
+				return nil
+			})
 		})
-	})
+	}
 	if err != nil {
 		return nil, r.fail("list builds", err)
 	}
