@@ -48,7 +48,7 @@ func (s *Store) Jobs(ctx context.Context, f queue.JobFilter) ([]job.Record, erro
 			if _, ok := d.refAt.get(refKey{f.Build, r.id}); !ok && !f.Build.IsZero() || !r.passes(&f) || d.unseen(r, &f) {
 				continue
 			}
-			rec, err := r.record(d.sealed)
+			rec, _, err := r.record(d.sealed)
 			if err != nil || !specPasses(&rec.Spec, &f) {
 				continue
 			}
@@ -91,7 +91,7 @@ func (s *Store) Builds(ctx context.Context, f queue.BuildFilter) ([]job.BuildRec
 	err := s.reading(ctx, "list builds", func(d *Disk) {
 		for _, b := range d.builds.rows {
 			switch {
-			case b.Staged,
+			case b.Staged, b.bad,
 				f.Before != 0 && b.Seq >= f.Before,
 				len(f.IDs) > 0 && !slices.Contains(f.IDs, b.Build.ID),
 				f.Name != "" && f.Name != b.Build.Name,
@@ -122,7 +122,9 @@ func (s *Store) Attempts(ctx context.Context, id job.ID) ([]job.AttemptEnd, erro
 	err := s.reading(ctx, "list attempts", func(d *Disk) {
 		if r := d.job(id); r != nil {
 			for i := range r.ended {
-				ended = append(ended, copyAttemptEnd(&r.ended[i]))
+				if !r.ended[i].bad {
+					ended = append(ended, copyAttemptEnd(&r.ended[i].AttemptEnd))
+				}
 			}
 		}
 	})

@@ -17,6 +17,8 @@ var (
 	errUnknownBuild = errors.New("no such build")
 	errState        = errors.New("not possible in the job's state")
 	errLeft         = errors.New("the job is unknown or has left memory")
+	// errHeadless: the file does not say where it stands.
+	errHeadless = errors.New("the head row is missing")
 )
 
 // How many rounds and answers one commit drops at most: more than it adds, so that the rest shrinks.
@@ -147,8 +149,11 @@ func (t *batch) run(b *queue.Batch) (err error) {
 func readHead(c *conn) (head, error) {
 	q := c.query(qHead)
 	ok, err := q.next()
-	if !ok || err != nil {
-		return head{}, errors.Join(errors.New("the head row is missing"), err)
+	if err == nil && !ok {
+		err = errHeadless
+	}
+	if err != nil {
+		return head{}, err
 	}
 	h := head{uint64(q.readInt()), job.Time(q.readInt()), q.readInt(), uint64(q.readInt())}
 	return h, q.done()

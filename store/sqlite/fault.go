@@ -59,7 +59,7 @@ func faultOf(path string, err error) Fault {
 		return Denied
 	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):
 		return Full
-	case errors.Is(err, errForeign):
+	case errors.Is(err, errForeign), errors.Is(err, errHeadless):
 		return Damaged
 	}
 	switch sqlite.ErrCode(err).ToPrimary() {

@@ -213,7 +213,7 @@ func (r *Reader) Jobs(ctx context.Context, f queue.JobFilter) ([]job.Record, err
 	if err == nil {
 		err = r.long(ctx, func(db *conn) error {
 			return each(l.query(db), func(q *stmt) error {
-				if rec, err := readRecord(q); err == nil {
+				if rec, _, err := readRecord(q); err == nil {
 					found = append(found, *rec)
 				}
 				return nil
@@ -270,7 +270,7 @@ func (r *Reader) Attempts(ctx context.Context, id job.ID) ([]job.AttemptEnd, err
 	take := func(q *stmt) error {
 		a, err := codec.DecodeAttemptEnd(q.readBytes())
 		if err != nil {
-			return err
+			return nil
 		}
 		a.Result = q.readBytes()
 		// A late finish stands where the engine had judged the same attempt before.

@@ -181,13 +181,8 @@ func (t *batch) start(r *liveRow, c *job.JobStarted) error {
 	if r.state > ready {
 		return errState
 	}
-	var tally job.Tally
-	if r.tally != nil {
-		var err error
-		if tally, err = codec.DecodeTally(r.tally); err != nil {
-			return err
-		}
-	}
+	// One that cannot be read is zero, so that the job goes on.
+	tally, _ := codec.DecodeTally(r.tally)
 	tally.Attempts = c.Attempt.Number
 	r.state, r.attempt, r.tally = running, t.kept(codec.AppendAttempt(t.buf, &c.Attempt)), t.tally(&tally)
 	return nil

@@ -139,8 +139,9 @@ func (l *loading) builds(found func(*job.BuildRecord)) error {
 	return each(l.c.query(qLiveBuilds), func(q *stmt) error {
 		b, err := readBuild(q)
 		if err != nil {
-			l.corrupt("build", b.Build.ID.String(), err)
-			return nil
+			id := b.Build.ID
+			l.head.Corrupt = append(l.head.Corrupt, queue.Corrupt{Table: "build", Key: id.String(), Build: id, Seq: b.Seq, Err: err})
+			b = job.BuildRecord{Seq: b.Seq, At: b.At, Active: b.Active, Staged: b.Staged, Build: job.Build{ID: id}}
 		}
 		found(&b)
 		return l.fn(job.BuildAdded{BuildRecord: b})
@@ -149,7 +150,11 @@ func (l *loading) builds(found func(*job.BuildRecord)) error {
 
 func (l *loading) jobs() error {
 	return each(l.c.query(qLiveJobs), func(q *stmt) error {
-		r, err := readRecord(q)
+		r, lost, err := readRecord(q)
+		if lost != nil {
+			l.corrupt("attempt", r.Spec.ID.String(), lost)
+			r.Held = r.Held && r.Last != nil
+		}
 		if err != nil {
 			v := queue.Corrupt{Table: "job", Key: r.Spec.ID.String(), Job: r.Spec.ID, Seq: r.Seq, Err: err}
 			r = standIn(r)
@@ -163,23 +168,22 @@ func (l *loading) jobs() error {
 }
 
 // standIn gives what the engine needs of a live job whose record cannot be read. One that is Done has nothing left
-// to do but to tell its dependents and to be let go of; without a readable attempt nobody could let go of it.
+// to do but to tell its dependents and to be let go of.
 func standIn(r *job.Record) *job.Record {
 	v := &job.Record{Seq: r.Seq, Spec: job.Spec{ID: r.Spec.ID}}
 	if r.End != nil {
-		v.End, v.Open, v.Last, v.LastEnd = r.End, r.Open, r.Last, r.LastEnd
-		v.Held = r.Held && r.Last != nil
+		v.End, v.Open, v.Held, v.Last, v.LastEnd = r.End, r.Open, r.Held, r.Last, r.LastEnd
 	}
 	return v
 }
 
-// readRecord reads recordColumns. With an error the record still says what could be read.
-func readRecord(q *stmt) (*job.Record, error) {
-	r := &job.Record{Seq: q.readInt()}
+// readRecord reads recordColumns. With an error the record still says what could be read. Of one whose newest ended attempt
+// alone cannot be read, lost says so.
+func readRecord(q *stmt) (r *job.Record, lost, err error) {
+	r = &job.Record{Seq: q.readInt()}
 	id := q.readBytes()
 	r.At = job.Time(q.readInt())
 	channel, kind, name, key := q.readString(), q.readString(), q.readString(), q.readString()
-	var err error
 	if spec := decoded(q.readBytes(), codec.DecodeSpec, &err); spec != nil {
 		r.Spec = *spec
 	}
@@ -204,13 +208,13 @@ func readRecord(q *stmt) (*job.Record, error) {
 	}
 	copy(r.Staging[:], q.readBytes())
 	if r.Running {
-		return r, err
+		return r, nil, err
 	}
-	if r.LastEnd = decoded(last, codec.DecodeAttemptEnd, &err); r.LastEnd != nil {
+	if r.LastEnd = decoded(last, codec.DecodeAttemptEnd, &lost); r.LastEnd != nil {
 		a := r.LastEnd.Attempt
 		r.Last = &a
 	}
-	return r, err
+	return r, lost, err
 }
 
 // decoded gives nil for a column that is null, and for one that cannot be read, of which the first goes to first.

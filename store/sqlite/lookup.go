@@ -86,7 +86,7 @@ func lookupJob(c *conn, id job.ID, f *queue.Found) error {
 	var rec *job.Record
 	inJob := false // the last attempt ended with the job
 	err := each(c.query(qSettledJob).blob(id[:]), func(q *stmt) error {
-		if v, err := readRecord(q); err == nil {
+		if v, _, err := readRecord(q); err == nil {
 			rec, inJob = v, !q.isNull(endedAttemptColumn)
 		}
 		return nil
@@ -175,15 +175,20 @@ func (r *Reader) Feed(ctx context.Context, after uint64, limit int) ([]queue.Rou
 		if err != nil {
 			return err
 		}
-		if after < h.dropped {
-			return queue.ErrFeedTruncated
-		}
-		return each(c.query(qFeed).int(int64(after)).int(int64(max(limit, 0))), func(q *stmt) error {
+		page := queue.NewFeedPage(after, h.dropped, h.number, limit)
+		err = each(c.query(qFeed).int(int64(after)).int(int64(max(limit, 0))), func(q *stmt) error {
 			v := queue.Round{Number: uint64(q.readInt()), At: job.Time(q.readInt())}
-			v.Changes, err = codec.DecodeChanges(q.readBytes())
-			rounds = append(rounds, v)
-			return err
+			var unreadable error
+			if page.More() {
+				v.Changes, unreadable = codec.DecodeChanges(q.readBytes())
+			}
+			page.Add(v, unreadable)
+			return nil
 		})
+		if err == nil {
+			rounds, err = page.End()
+		}
+		return err
 	})
 	if err != nil {
 		return nil, r.fail(fmt.Sprintf("read feed after %d", after), err)
