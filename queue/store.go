@@ -169,3 +169,25 @@ const FeedRetention = 7 * 24 * time.Hour
 
 // AnswerRetention is how long the answers to requests are kept at least.
 const AnswerRetention = 24 * time.Hour
+
+// How many rounds and answers that are too old one commit drops at most: more than it adds, so that the rest shrinks. Of
+// answers it may drop twice as many as it adds on top.
+const (
+	FeedPortion   = 8
+	AnswerPortion = 64
+)
+
+// FirstSlice gives the oldest slice of usage that still counts at a moment, for those that are not loaded any more.
+func FirstSlice(at job.Time) int64 {
+	width := int64(job.UsageSlice / time.Microsecond)
+	return int64(at)/width - int64(job.UsageWindow/job.UsageSlice) + 1
+}
+
+// PageLimit gives how long a page of a list is, for the Limit of its filter.
+func PageLimit(limit int) int {
+	const usual, most = 100, 10_000
+	if limit <= 0 {
+		return usual
+	}
+	return min(limit, most)
+}

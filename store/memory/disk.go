@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"sync"
-	"time"
 
 	"github.com/headrace/headrace/job"
 	"github.com/headrace/headrace/queue"
@@ -208,36 +207,24 @@ func (d *Disk) answer(b *queue.Batch) {
 	}
 }
 
-// How many rounds and answers one commit drops at most: more than it adds, so that the rest shrinks.
-const (
-	roundsDropped  = 8
-	answersDropped = 64
-)
-
 func (d *Disk) prune(b *queue.Batch) {
-	for i := 0; i < roundsDropped && d.feed[0].at < b.At.Add(-queue.FeedRetention); i++ {
+	for i := 0; i < queue.FeedPortion && d.feed[0].at < b.At.Add(-queue.FeedRetention); i++ {
 		d.feed[0] = round{}
 		d.feed = d.feed[1:]
 		d.dropped++
 	}
-	n := answersDropped + 2*len(b.Answers)
+	n := queue.AnswerPortion + 2*len(b.Answers)
 	for ; n > 0 && len(d.asked) > 0 && d.asked[0].at < b.At.Add(-queue.AnswerRetention); n-- {
 		delete(d.answers, d.asked[0].request)
 		d.asked = d.asked[1:]
 	}
-	if first := firstSlice(b.At); first > firstSlice(d.at) {
+	if first := queue.FirstSlice(b.At); first > queue.FirstSlice(d.at) {
 		for k := range d.usage.rows {
 			if k.number < first {
 				delete(d.usage.rows, k)
 			}
 		}
 	}
-}
-
-// firstSlice gives the oldest slice that still counts at a moment.
-func firstSlice(at job.Time) int64 {
-	width := int64(job.UsageSlice / time.Microsecond)
-	return int64(at)/width - int64(job.UsageWindow/job.UsageSlice) + 1
 }
 
 // Committed implements queue.Store.

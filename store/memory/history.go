@@ -11,19 +11,6 @@ import (
 	"github.com/headrace/headrace/store/codec"
 )
 
-// A page is at most this long.
-const (
-	defaultLimit = 100
-	maxLimit     = 10_000
-)
-
-func pageLimit(n int) int {
-	if n <= 0 {
-		return defaultLimit
-	}
-	return min(n, maxLimit)
-}
-
 var stateWords = [...]string{
 	blocked: job.Blocked{}.String(), ready: job.Ready{}.String(), running: job.Running{}.String(), done: job.Done{}.String(),
 }
@@ -55,7 +42,7 @@ func (s *Store) Jobs(ctx context.Context, f queue.JobFilter) ([]job.Record, erro
 			if rec.LastEnd != nil {
 				rec.LastEnd.Result = nil
 			}
-			if found = append(found, *rec); len(found) == pageLimit(f.Limit) {
+			if found = append(found, *rec); len(found) == queue.PageLimit(f.Limit) {
 				return
 			}
 		}
@@ -102,7 +89,7 @@ func (s *Store) Builds(ctx context.Context, f queue.BuildFilter) ([]job.BuildRec
 		}
 	})
 	slices.SortFunc(found, func(a, b job.BuildRecord) int { return cmp.Compare(b.Seq, a.Seq) })
-	return found[:min(len(found), pageLimit(f.Limit))], err
+	return found[:min(len(found), queue.PageLimit(f.Limit))], err
 }
 
 // Refs implements queue.History.

@@ -112,7 +112,7 @@ func (snap *snapshot) set(d *Disk) {
 		snap.settings = append(snap.settings, job.WorkerPut{Worker: w})
 	}
 	for _, k := range sorted(d.usage.rows, compareSlices) {
-		if k.number < firstSlice(d.at) {
+		if k.number < queue.FirstSlice(d.at) {
 			continue
 		}
 		snap.settings = append(snap.settings, d.usage.rows[k])

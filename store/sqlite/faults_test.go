@@ -308,12 +308,12 @@ func TestOldRoundsGoInPortions(t *testing.T) {
 		}
 		return uint64(oldest)
 	}
-	const old = 3 * roundsDropped
+	const old = 3 * queue.FeedPortion
 	for n := range uint64(old) {
 		commit(n+1, 1)
 	}
 	later := job.Time(2).Add(queue.FeedRetention)
-	for i, want := range []uint64{roundsDropped + 1, 2*roundsDropped + 1, old + 1, old + 1} {
+	for i, want := range []uint64{queue.FeedPortion + 1, 2*queue.FeedPortion + 1, old + 1, old + 1} {
 		if got := commit(old+1+uint64(i), later); got != want {
 			t.Errorf("commit %d leaves round %d as the oldest, want %d", i, got, want)
 		}

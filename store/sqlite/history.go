@@ -4,38 +4,24 @@ import (
 	"context"
 	"encoding/hex"
 	"encoding/json"
-	"fmt"
 	"strconv"
 	"strings"
 
 	"github.com/headrace/headrace/job"
 	"github.com/headrace/headrace/queue"
-	"github.com/headrace/headrace/store/codec"
+	"github.com/headrace/headrace/store/rows"
 )
-
-// A page is at most this long.
-const (
-	defaultLimit = 100
-	maxLimit     = 10_000
-)
-
-func pageLimit(n int) int {
-	if n <= 0 {
-		return defaultLimit
-	}
-	return min(n, maxLimit)
-}
 
 // list is a query for a page of records, newest first.
 type list struct {
 	columns, from string
 	seq           string // the column that orders it
 	where         []string
-	args          []any // int64, string or []byte
+	args          []rows.Value
 	limit         int
 }
 
-func (l *list) add(sql string, args ...any) {
+func (l *list) add(sql string, args ...rows.Value) {
 	l.where = append(l.where, sql)
 	l.args = append(l.args, args...)
 }
@@ -52,13 +38,13 @@ func (l *list) ids(column string, ids []job.ID) error {
 	if err != nil {
 		return err
 	}
-	l.add(column+" IN (SELECT unhex(value) FROM json_each(?))", string(list))
+	l.add(column+" IN (SELECT unhex(value) FROM json_each(?))", text(string(list)))
 	return nil
 }
 
 func (l *list) before(seq int64) {
 	if seq != 0 {
-		l.add(l.seq+" < ?", seq)
+		l.add(l.seq+" < ?", number(seq))
 	}
 }
 
@@ -71,23 +57,12 @@ func (l *list) sql() string {
 }
 
 func (l *list) query(db *conn) *stmt {
-	q := db.adhoc(l.sql())
-	for _, a := range l.args {
-		switch a := a.(type) {
-		case int64:
-			q.int(a)
-		case string:
-			q.string(a)
-		case []byte:
-			q.blob(a)
-		}
-	}
-	return q.int(int64(l.limit))
+	return db.adhoc(l.sql()).bind(l.args...).bind(number(int64(l.limit)))
 }
 
-var stateNumbers = map[string]int64{
-	job.Blocked{}.String(): blocked, job.Ready{}.String(): ready, job.Running{}.String(): running, job.Done{}.String(): done,
-}
+func number(v int64) rows.Value { return rows.Value{Kind: rows.Integer, Int: v} }
+
+func text(v string) rows.Value { return rows.Value{Kind: rows.Text, Text: v} }
 
 // lead is the table from which a list of jobs starts, and the indexed column by which it finds its rows there; none: it
 // goes back through the table.
@@ -95,7 +70,8 @@ type lead struct{ table, column string }
 
 // leadTo gives what leads to the fewest jobs, which the engine of SQLite would guess.
 func leadTo(f *queue.JobFilter) lead {
-	unfinished, ended := stateNumbers[f.State] != done && f.State != "", f.State != "" || f.Outcome != 0
+	state, stated := rows.StateNumber(f.State)
+	unfinished, ended := stated && rows.Unfinished(state), stated || f.Outcome != 0
 	switch {
 	case len(f.IDs) > 0, !f.Build.IsZero():
 		return lead{"job", "id"}
@@ -127,7 +103,7 @@ var partial = map[string]string{
 }
 
 // equal adds a condition on a column of a list of jobs. A plus keeps the engine from any index but the one that leads.
-func (l *list) equal(to lead, table, column string, v any) {
+func (l *list) equal(to lead, table, column string, v rows.Value) {
 	if column != to.column {
 		l.add("+"+table+"."+column+" = ?", v)
 		return
@@ -141,14 +117,14 @@ func (l *list) equal(to lead, table, column string, v any) {
 // listJobs gives the list for a filter whose State, if it has one, there is.
 func listJobs(f *queue.JobFilter) (*list, error) {
 	to := leadTo(f)
-	l := &list{columns: recordColumns, seq: "j.seq", limit: pageLimit(f.Limit)}
+	l := &list{columns: recordColumns, seq: "j.seq", limit: queue.PageLimit(f.Limit)}
 	live, ended := "LEFT", "LEFT" // a CROSS JOIN keeps the order of the tables
-	state, stated := stateNumbers[f.State]
-	if stated && state != done {
+	state, stated := rows.StateNumber(f.State)
+	if stated && rows.Unfinished(state) {
 		live = "CROSS"
-		l.add("l.state = ?", state)
+		l.add("l.state = ?", number(state))
 	}
-	if state == done || f.Outcome != 0 {
+	if stated && !rows.Unfinished(state) || f.Outcome != 0 {
 		ended = "CROSS"
 	}
 	switch to.table {
@@ -160,10 +136,10 @@ func listJobs(f *queue.JobFilter) (*list, error) {
 		l.from = "job j " + live + " JOIN live l ON l.seq = j.seq " + ended + " JOIN ended e ON e.seq = j.seq"
 	}
 	if f.Outcome != 0 {
-		l.equal(to, "e", "outcome", int64(f.Outcome))
+		l.equal(to, "e", "outcome", number(int64(f.Outcome)))
 	}
 	if !f.Build.IsZero() {
-		l.add("j.id IN (SELECT r.job FROM build b JOIN build_ref r ON r.build = b.seq WHERE b.id = ?)", f.Build[:])
+		l.add("j.id IN (SELECT r.job FROM build b JOIN build_ref r ON r.build = b.seq WHERE b.id = ?)", rows.Value{Kind: rows.ID, ID: f.Build})
 	}
 	if err := l.ids("j.id", f.IDs); err != nil {
 		return nil, err
@@ -175,7 +151,7 @@ func listJobs(f *queue.JobFilter) (*list, error) {
 		{"key", f.Key}, {"name", f.Name}, {"channel", f.Channel}, {"kind", f.Kind},
 	} {
 		if c.v != "" {
-			l.equal(to, "j", c.column, c.v)
+			l.equal(to, "j", c.column, text(c.v))
 		}
 	}
 	l.before(f.Before)
@@ -184,7 +160,7 @@ func listJobs(f *queue.JobFilter) (*list, error) {
 
 // listBuilds gives the list for a filter.
 func listBuilds(f *queue.BuildFilter) (*list, error) {
-	l := &list{columns: buildColumns, from: "build b", seq: "b.seq", limit: pageLimit(f.Limit)}
+	l := &list{columns: buildColumns, from: "build b", seq: "b.seq", limit: queue.PageLimit(f.Limit)}
 	l.add("b.staged = 0")
 	if f.Live {
 		l.add("b.outcome = 0")
@@ -192,9 +168,9 @@ func listBuilds(f *queue.BuildFilter) (*list, error) {
 	switch {
 	case f.Name == "":
 	case f.Live, len(f.IDs) > 0: // these lead to fewer
-		l.add("+b.name = ?", f.Name)
+		l.add("+b.name = ?", text(f.Name))
 	default:
-		l.add("b.name = ? AND b.name <> ''", f.Name)
+		l.add("b.name = ? AND b.name <> ''", text(f.Name))
 	}
 	if err := l.ids("b.id", f.IDs); err != nil {
 		return nil, err
@@ -205,15 +181,16 @@ func listBuilds(f *queue.BuildFilter) (*list, error) {
 
 // Jobs implements queue.History.
 func (r *Reader) Jobs(ctx context.Context, f queue.JobFilter) ([]job.Record, error) {
-	if _, ok := stateNumbers[f.State]; !ok && f.State != "" {
+	if _, ok := rows.StateNumber(f.State); !ok && f.State != "" {
 		return nil, nil
 	}
 	var found []job.Record
 	l, err := listJobs(&f)
 	if err == nil {
 		err = r.long(ctx, func(db *conn) error {
-			return each(l.query(db), func(q *stmt) error {
-				if rec, _, err := readRecord(q); err == nil {
+			q := l.query(db)
+			return q.each(func() error {
+				if rec, _, err := rows.Record(q); err == nil {
 					found = append(found, *rec)
 				}
 				return nil
@@ -232,8 +209,9 @@ func (r *Reader) Builds(ctx context.Context, f queue.BuildFilter) ([]job.BuildRe
 	l, err := listBuilds(&f)
 	if err == nil {
 		err = r.long(ctx, func(db *conn) error {
-			return each(l.query(db), func(q *stmt) error {
-				if b, err := readBuild(q); err == nil {
+			q := l.query(db)
+			return q.each(func() error {
+				if b, err := rows.Build(q); err == nil {
 					found = append(found, b)
 				}
 				return nil
@@ -248,82 +226,33 @@ func (r *Reader) Builds(ctx context.Context, f queue.BuildFilter) ([]job.BuildRe
 
 // Refs implements queue.History.
 func (r *Reader) Refs(ctx context.Context, build job.ID) ([]job.Ref, error) {
-	var refs []job.Ref
-	err := r.long(ctx, func(c *conn) error {
-		var seq int64
-		err := each(c.query(qBuildSeq).blob(build[:]), func(q *stmt) error { seq = q.readInt(); return nil })
-		if err != nil || seq == 0 {
-			return err
-		}
-		refs, err = readRefs(c, seq)
-		return err
-	})
-	if err != nil {
-		return nil, r.fail("list references of build "+build.String(), err)
-	}
-	return refs, nil
+	return ask(ctx, r, "list references of build", build, rows.ReadRefs)
 }
 
 // Attempts implements queue.History.
 func (r *Reader) Attempts(ctx context.Context, id job.ID) ([]job.AttemptEnd, error) {
-	var ended []job.AttemptEnd
-	take := func(q *stmt) error {
-		a, err := codec.DecodeAttemptEnd(q.readBytes())
-		if err != nil {
-			return nil
-		}
-		a.Result = q.readBytes()
-		// A late finish stands where the engine had judged the same attempt before.
-		if n := len(ended); n > 0 && ended[n-1].Number == a.Number {
-			ended = ended[:n-1]
-		}
-		ended = append(ended, a)
-		return nil
-	}
-	err := r.long(ctx, func(c *conn) error {
-		if err := each(c.query(qAttempts).blob(id[:]), take); err != nil {
-			return err
-		}
-		return each(c.query(qEndedAttempt).blob(id[:]), take)
-	})
-	if err != nil {
-		return nil, r.fail("list attempts of job "+id.String(), err)
-	}
-	return ended, nil
+	return ask(ctx, r, "list attempts of job", id, rows.ReadAttempts)
 }
 
 // Payload implements queue.History.
 func (r *Reader) Payload(ctx context.Context, id job.ID) (queue.Payload, error) {
-	var p queue.Payload
-	found := false
-	err := r.long(ctx, func(c *conn) error {
-		return each(c.query(qPayload).blob(id[:]), func(q *stmt) error {
-			p, found = queue.Payload{Args: q.readBytes(), Result: q.readBytes()}, true
-			return nil
-		})
-	})
-	if err == nil && !found {
-		err = queue.ErrNotFound
-	}
-	if err != nil {
-		return queue.Payload{}, r.fail(fmt.Sprintf("read payload of job %s", id), err)
-	}
-	return p, nil
+	return ask(ctx, r, "read payload of job", id, rows.ReadPayload)
 }
 
 // Dependents implements queue.History.
 func (r *Reader) Dependents(ctx context.Context, id job.ID) ([]job.ID, error) {
-	var ids []job.ID
-	err := r.long(ctx, func(c *conn) error {
-		return each(c.query(qDependents).blob(id[:]), func(q *stmt) error {
-			var v job.ID
-			copy(v[:], q.readBytes())
-			ids = append(ids, v)
-			return nil
-		})
+	return ask(ctx, r, "list dependents of job", id, rows.ReadDependents)
+}
+
+// ask reads what there is about one job or build.
+func ask[T any](ctx context.Context, r *Reader, what string, id job.ID, read func(rows.Tables, job.ID) (T, error)) (v T, err error) {
+	err = r.long(ctx, func(c *conn) (err error) {
+		v, err = read(c, id)
+		return err
 	})
 	if err != nil {
-		return nil, r.fail("list dependents of job "+id.String(), err)
+		var none T
+		return none, r.fail(what+" "+id.String(), err)
 	}
-	return ids, nil
+	return v, nil
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/headrace/headrace/job"
 	"github.com/headrace/headrace/queue"
+	"github.com/headrace/headrace/store/rows"
 )
 
 // plan tells how SQLite would run a statement, a step a line.
@@ -14,9 +15,9 @@ func plan(t *testing.T, c *conn, sql string) []string {
 	t.Helper()
 	q := c.adhoc("EXPLAIN QUERY PLAN " + sql)
 	var steps []string
-	err := each(q, func(q *stmt) error {
+	err := q.each(func() error {
 		q.n = 3
-		steps = append(steps, q.readString())
+		steps = append(steps, q.Text())
 		return nil
 	})
 	if err != nil {
@@ -118,14 +119,14 @@ func checkPlan(t *testing.T, c *conn, sql, what string, through func(table strin
 func TestStatementsAreLedByAnIndex(t *testing.T) {
 	t.Parallel()
 	s, _ := openFile(t)
-	through := map[query]string{
-		qHead: "head", qPutHead: "head", qChannels: "channel", qClasses: "class", qWorkers: "worker", qLiveBuilds: "b", qLiveJobs: "l",
+	through := map[rows.Query]string{
+		rows.GetHead: "head", rows.PutHead: "head", rows.Channels: "channel", rows.Classes: "class", rows.Workers: "worker", rows.LiveBuilds: "b", rows.LiveJobs: "l",
 		// These stop after a few rows.
-		qOldRounds: "feed", qOldAnswers: "answer",
+		rows.OldRounds: "feed", rows.OldAnswers: "answer",
 	}
-	for q := qHead; q < queryCount; q++ {
+	for q := range rows.Count {
 		checkPlan(t, s.w, queries[q], fmt.Sprintf("statement %d", q), func(table string) bool {
 			return table == through[q]
-		}, q == qRefs)
+		}, q == rows.Refs)
 	}
 }

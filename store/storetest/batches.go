@@ -82,6 +82,43 @@ func testImpossible(t *testing.T, p *place) {
 	p.commit(t, possible...)
 }
 
+// One batch may take a job and a build away and bring others of their ids, and be done with what it brings.
+func testIDAgain(t *testing.T, p *place) {
+	again := func(n int64) job.JobAdded {
+		a := added(n, 3)
+		a.Spec.ID = jobID(1)
+		return a
+	}
+	build := func(n int64) job.BuildAdded {
+		r := buildRecord(n)
+		r.Build.ID = buildID(2)
+		return job.BuildAdded{BuildRecord: r}
+	}
+	refer := job.BuildReferred{Build: buildID(2), Refs: []job.Ref{{Job: jobID(1)}}}
+	p.commit(t, added(1), build(2), added(3), refer, finished(3, job.Failed))
+	p.commit(t, cancelled(1), job.JobDeleted{Job: jobID(1)}, job.BuildEnded{Build: buildID(2), Outcome: job.Failed},
+		job.BuildDeleted{Build: buildID(2)}, again(4), build(5), refer, settled(3), job.JobDeleted{Job: jobID(3)},
+		started(4, 1), job.JobProgress{Job: jobID(4), Seq: 4, Result: []byte("a")}, job.JobProgress{Job: jobID(4), Seq: 4, Result: []byte("b")},
+		job.BuildBumped{Build: buildID(2), Priority: 1}, job.BuildBumped{Build: buildID(2), Priority: 2}, refer,
+		job.JobDeleted{Job: jobID(1)}, again(6), refer)
+	p.reopen(t)
+	_, changes := load(t, p.Store)
+	last, b := again(6), build(5)
+	b.Build.Priority = 2
+	same(t, "loaded", []job.Change{b, loaded(last.Record), refer}, changes)
+	same(t, "payload", queue.Payload{Args: []byte("args 6")}, payload(t, p.Store, jobID(1)))
+	same(t, "dependents", []job.ID{jobID(1)}, dependents(t, p.Store, jobID(3)))
+}
+
+func dependents(t testing.TB, s Store, id job.ID) []job.ID {
+	t.Helper()
+	ids, err := s.Dependents(t.Context(), id)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return ids
+}
+
 func testLargeBatch(t *testing.T, p *place) {
 	const n = 2500
 	var changes []job.Change

@@ -56,6 +56,7 @@ func Run(t *testing.T, open func(t testing.TB) Reopener) {
 		{"FeedHasNoSecrets", testSecrets},
 		{"FeedTruncated", testTruncated},
 		{"ImpossibleChange", testImpossible},
+		{"IDAgainInOneBatch", testIDAgain},
 		{"LargeBatch", testLargeBatch},
 		{"DamagedJob", testDamagedJob},
 		{"DamagedPartsOfJob", testDamagedParts},
