@@ -13,8 +13,8 @@ var (
 	ErrNumber = errors.New("batch number out of sequence")
 	// ErrFenced: the store has a newer owner; this one may not write any more.
 	ErrFenced = errors.New("the store has a newer owner")
-	// ErrFeedTruncated: the feed no longer reaches back to where the reader stands; it must start again
-	// from a snapshot.
+	// ErrFeedTruncated: rounds after the reader's place are gone; it must start again from a snapshot. It is told as a
+	// *FeedGapError.
 	ErrFeedTruncated = errors.New("feed truncated")
 	// ErrFeedAhead: the reader stands where the feed has not come yet; it has read another store.
 	ErrFeedAhead = errors.New("feed not there yet")

@@ -194,14 +194,17 @@ func (q *Queue) load(ctx context.Context) error {
 	return nil
 }
 
-// adopt ends the jobs whose record is corrupt, for which Load gave a stand-in: nobody waits for them for ever.
+// adopt ends the jobs and builds whose record is corrupt, for which Load gave a stand-in: nobody waits for them for ever.
+// A staged build is given up as any other is.
 func (q *Queue) adopt(m *job.Machine, head *Head) (ends []job.Change) {
 	for _, c := range head.Corrupt {
-		if _, ok := m.Job(c.Job); !ok {
-			continue
+		if _, ok := m.Job(c.Job); ok {
+			end := job.End{At: q.now(), Outcome: job.Aborted, Message: "the stored record cannot be read"}
+			ends = append(ends, job.JobEnded{Job: c.Job, Seq: c.Seq, End: end, Open: true})
 		}
-		end := job.End{At: q.now(), Outcome: job.Aborted, Message: "the stored record cannot be read"}
-		ends = append(ends, job.JobEnded{Job: c.Job, Seq: c.Seq, End: end, Open: true})
+		if b, ok := m.Build(c.Build); ok && !b.Staged {
+			ends = append(ends, job.BuildEnded{Build: c.Build, At: q.now(), Outcome: job.Aborted, Spare: true})
+		}
 	}
 	return ends
 }

@@ -322,11 +322,17 @@ func (w *world) clear(s step) func(context.Context) render {
 	return func(ctx context.Context) render { return told(w.queue.ClearFailures(ctx, i)) }
 }
 
-// damage spoils what is stored of a job; memory does not know until the next load.
+// damage spoils what is stored of a job or a build; memory does not know until the next load.
 func (w *world) damage(s step) func(context.Context) render {
-	id := w.job(s.words[1])
+	table := "job"
+	id, ok := w.builds[s.words[1]]
+	if ok {
+		table = "build"
+	} else {
+		id = w.job(s.words[1])
+	}
 	return func(context.Context) render {
-		if !w.disk.Damage(id) {
+		if !w.disk.Damage(table, id.String()) {
 			return told(queue.ErrNotFound)
 		}
 		return told(nil)

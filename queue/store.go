@@ -16,10 +16,13 @@ type Store interface {
 	// Load calls fn with the changes that, applied to an empty Machine, give the unfinished state: channels,
 	// classes, workers, usage of the last day, then live builds, then live jobs by Seq (those that are not
 	// Done, and the Done ones that are Open or Held), then each live build's references, those to settled jobs
-	// with how they Ended. A job has the Staging that it was made with, but no more once that build was sealed. Payloads (Args, Result) are left out. A record that cannot be read goes to
-	// Head.Corrupt and the rest goes on; a live job among them is given, in its place, as a stand-in that has
-	// its ID and Seq alone, so that its dependents still know of it. A stand-in for a job that is Done also says
-	// how it ended, and has what holds it in memory.
+	// with how they Ended. A job has the Staging that it was made with, but no more once that build was sealed. Payloads
+	// (Args, Result) are left out.
+	//
+	// A record that cannot be read goes to Head.Corrupt and the rest goes on. Live jobs and builds among them are given,
+	// in their places, as stand-ins, so that nobody waits for them for ever: a job with its ID and Seq alone and, if it is
+	// Done, how it ended and what holds it in memory; a build with its ID, Seq, At, Active and Staged. A job whose
+	// newest ended attempt alone is corrupt is given without that, and not Held, as nobody could let go of it.
 	Load(ctx context.Context, fn func(job.Change) error) (Head, error)
 
 	// Commit stores the batch whole and for good, or not at all. Numbers are consecutive; a number that is
@@ -34,11 +37,13 @@ type Store interface {
 	Committed(ctx context.Context, number uint64) (bool, error)
 
 	// Lookup reads in one go what a round's commands name. Jobs are those that Load would not give; they come
-	// without Args but with the Result of their last attempt. A record that cannot be read is not found.
+	// without Args but with the Result of their last attempt. A record that cannot be read is not found, but for Kept,
+	// which says what identity and outcome do; an ended attempt that cannot be read is left out of its job.
 	Lookup(ctx context.Context, q *Query) (*Found, error)
 
-	// Feed gives up to limit rounds after the given number, oldest first, none if there is none yet. If a
-	// round after the given number has been dropped it reports ErrFeedTruncated.
+	// Feed gives up to limit rounds after the given number, oldest first, none if there is none yet. It leaves none out: it
+	// stops before a round that is gone or cannot be read. If that is the very next, it reports a *FeedGapError, an
+	// ErrFeedTruncated that says from where the feed can be read on.
 	Feed(ctx context.Context, after uint64, limit int) ([]Round, error)
 
 	// Close frees what the store holds. No other call may be under way.
@@ -57,10 +62,12 @@ type Head struct {
 type Corrupt struct {
 	Table string
 	Key   string
-	// Job is its id, if the record is that of a job that is not Done: it can only be ended.
-	Job job.ID
-	Seq int64
-	Err error
+	// Job is its id, if the record is that of a job that is not Done, and Build if it is that of a live build: they can
+	// only be ended.
+	Job   job.ID
+	Build job.ID
+	Seq   int64
+	Err   error
 }
 
 // Batch is one round's changes.
@@ -113,10 +120,10 @@ type Round struct {
 }
 
 // History is the read-only side of a store: it also answers for what has left memory, as of the last
-// commit. Lists are keyset pages: newest first, below Before.
+// commit. Lists are keyset pages: newest first, below Before. Records that cannot be read are left out, and stop no list.
 type History interface {
-	// Jobs lists jobs; their Args and Results are left out, and so are records that cannot be read and, unless they are
-	// asked for by IDs or Build, those made for a build that is staged.
+	// Jobs lists jobs; their Args and Results are left out, and so are, unless they are asked for by IDs or Build, those
+	// made for a build that is staged.
 	Jobs(ctx context.Context, f JobFilter) ([]job.Record, error)
 	// Builds lists builds; staged ones are left out.
 	Builds(ctx context.Context, f BuildFilter) ([]job.BuildRecord, error)
@@ -166,3 +173,25 @@ const FeedRetention = 7 * 24 * time.Hour
 
 // AnswerRetention is how long the answers to requests are kept at least.
 const AnswerRetention = 24 * time.Hour
+
+// How many rounds and answers that are too old one commit drops at most: more than it adds, so that the rest shrinks. Of
+// answers it may drop twice as many as it adds on top.
+const (
+	FeedPortion   = 8
+	AnswerPortion = 64
+)
+
+// FirstSlice gives the oldest slice of usage that still counts at a moment, for those that are not loaded any more.
+func FirstSlice(at job.Time) int64 {
+	width := int64(job.UsageSlice / time.Microsecond)
+	return int64(at)/width - int64(job.UsageWindow/job.UsageSlice) + 1
+}
+
+// PageLimit gives how long a page of a list is, for the Limit of its filter.
+func PageLimit(limit int) int {
+	const usual, most = 100, 10_000
+	if limit <= 0 {
+		return usual
+	}
+	return min(limit, most)
+}

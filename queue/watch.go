@@ -13,8 +13,8 @@ import (
 func (q *Queue) Round() uint64 { return q.round.Load() }
 
 // Watch calls f with each stored round after the given number, in order, without gap or repeat, until f gives an error
-// or ctx ends; it reports that error. ErrFeedTruncated: the place is gone; start again from a snapshot. ErrFeedAhead: there is no
-// such place yet, so that it is another store's.
+// or ctx ends; it reports that error. A *FeedGapError, which is an ErrFeedTruncated: what comes next is gone; start again
+// from a snapshot, or watch on after its Next. ErrFeedAhead: there is no such place yet, so that it is another store's.
 func (q *Queue) Watch(ctx context.Context, after uint64, f func(Round) error) error {
 	const page = 256
 	for {

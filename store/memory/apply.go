@@ -62,7 +62,7 @@ func (d *Disk) apply(c job.Change) error {
 		took := job.Learn(time.Duration(old.took), old.count, c.Took)
 		d.took.put(c.Series, learned{int64(took), old.count + 1})
 	case job.FailureCached:
-		d.cached.put(c.Identity, c)
+		d.cached.put(c.Identity, codec.AppendFailure(nil, &c))
 	case job.FailureCleared:
 		d.cached.drop(c.Identity)
 	}
@@ -83,7 +83,7 @@ func (d *Disk) add(r *job.Record) error {
 		end: clone(r.End), held: r.Held, open: r.Open,
 	}
 	if r.LastEnd != nil {
-		n.ended = []job.AttemptEnd{copyAttemptEnd(r.LastEnd)}
+		n.ended = []ended{{AttemptEnd: copyAttemptEnd(r.LastEnd)}}
 	}
 	switch {
 	case r.End != nil:
@@ -141,13 +141,13 @@ func (r *row) retry(c job.JobRetried) error {
 
 // close files an ended attempt. A late finish replaces the end that the engine had judged.
 func (r *row) close(a *job.AttemptEnd) {
-	at, found := slices.BinarySearchFunc(r.ended, a.Number, func(e job.AttemptEnd, n int32) int { return int(e.Number - n) })
+	at, found := slices.BinarySearchFunc(r.ended, a.Number, func(e ended, n int32) int { return int(e.Number - n) })
 	r.ended = slices.Clone(r.ended)
 	if found {
-		r.ended[at] = copyAttemptEnd(a)
+		r.ended[at] = ended{AttemptEnd: copyAttemptEnd(a)}
 		return
 	}
-	r.ended = slices.Insert(r.ended, at, copyAttemptEnd(a))
+	r.ended = slices.Insert(r.ended, at, ended{AttemptEnd: copyAttemptEnd(a)})
 }
 
 func (r *row) progress(result []byte) error {

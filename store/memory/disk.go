@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"sync"
-	"time"
 
 	"github.com/headrace/headrace/job"
 	"github.com/headrace/headrace/queue"
@@ -26,7 +25,7 @@ type Disk struct {
 	builds   table[job.ID, *build]
 	refAt    table[refKey, int]           // place in the build's refs
 	kept     table[job.Identity, []int64] // successes with a key, oldest first
-	cached   table[job.Identity, job.FailureCached]
+	cached   table[job.Identity, []byte]
 	took     table[job.Series, learned]
 	workers  table[string, []byte]
 	channels table[string, []byte]
@@ -54,13 +53,22 @@ type row struct {
 	tally   job.Tally
 	wake    job.Time
 	delay   int64
-	run     *job.Attempt     // while it runs
-	ended   []job.AttemptEnd // by number
+	run     *job.Attempt // while it runs
+	ended   []ended      // by number
 	end     *job.End
 	held    bool
 	open    bool
 
 	result []byte
+
+	// What cannot be read, beside the spec: what is stored of a live job, and how it ended.
+	badLive, badEnd bool
+}
+
+// ended is an attempt that has ended.
+type ended struct {
+	job.AttemptEnd
+	bad bool // it cannot be read
 }
 
 // state orders what job.State says, for filters.
@@ -81,6 +89,7 @@ func (r *row) live() bool { return r.state != done || r.held || r.open }
 type build struct {
 	job.BuildRecord
 	refs []job.Ref
+	bad  bool // the parts that are no columns elsewhere cannot be read
 }
 
 type refKey struct{ build, job job.ID }
@@ -115,20 +124,6 @@ func (d *Disk) Open() *Store {
 	defer d.mu.Unlock()
 	d.epoch++
 	return &Store{disk: d, epoch: d.epoch}
-}
-
-// Damage spoils the stored description of a job, for tests of what a poisoned record does. It reports
-// whether there is such a job.
-func (d *Disk) Damage(id job.ID) bool {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	seq, ok := d.jobSeq.get(id)
-	if ok {
-		r := *d.jobs.rows[seq]
-		r.spec = []byte{0xff}
-		d.jobs.rows[seq] = &r
-	}
-	return ok
 }
 
 // Store is a handle on a Disk. It implements queue.Store and queue.History.
@@ -212,36 +207,24 @@ func (d *Disk) answer(b *queue.Batch) {
 	}
 }
 
-// How many rounds and answers one commit drops at most: more than it adds, so that the rest shrinks.
-const (
-	roundsDropped  = 8
-	answersDropped = 64
-)
-
 func (d *Disk) prune(b *queue.Batch) {
-	for i := 0; i < roundsDropped && d.feed[0].at < b.At.Add(-queue.FeedRetention); i++ {
+	for i := 0; i < queue.FeedPortion && d.feed[0].at < b.At.Add(-queue.FeedRetention); i++ {
 		d.feed[0] = round{}
 		d.feed = d.feed[1:]
 		d.dropped++
 	}
-	n := answersDropped + 2*len(b.Answers)
+	n := queue.AnswerPortion + 2*len(b.Answers)
 	for ; n > 0 && len(d.asked) > 0 && d.asked[0].at < b.At.Add(-queue.AnswerRetention); n-- {
 		delete(d.answers, d.asked[0].request)
 		d.asked = d.asked[1:]
 	}
-	if first := firstSlice(b.At); first > firstSlice(d.at) {
+	if first := queue.FirstSlice(b.At); first > queue.FirstSlice(d.at) {
 		for k := range d.usage.rows {
 			if k.number < first {
 				delete(d.usage.rows, k)
 			}
 		}
 	}
-}
-
-// firstSlice gives the oldest slice that still counts at a moment.
-func firstSlice(at job.Time) int64 {
-	width := int64(job.UsageSlice / time.Microsecond)
-	return int64(at)/width - int64(job.UsageWindow/job.UsageSlice) + 1
 }
 
 // Committed implements queue.Store.

@@ -11,19 +11,6 @@ import (
 	"github.com/headrace/headrace/store/codec"
 )
 
-// A page is at most this long.
-const (
-	defaultLimit = 100
-	maxLimit     = 10_000
-)
-
-func pageLimit(n int) int {
-	if n <= 0 {
-		return defaultLimit
-	}
-	return min(n, maxLimit)
-}
-
 var stateWords = [...]string{
 	blocked: job.Blocked{}.String(), ready: job.Ready{}.String(), running: job.Running{}.String(), done: job.Done{}.String(),
 }
@@ -48,14 +35,14 @@ func (s *Store) Jobs(ctx context.Context, f queue.JobFilter) ([]job.Record, erro
 			if _, ok := d.refAt.get(refKey{f.Build, r.id}); !ok && !f.Build.IsZero() || !r.passes(&f) || d.unseen(r, &f) {
 				continue
 			}
-			rec, err := r.record(d.sealed)
+			rec, _, err := r.record(d.sealed)
 			if err != nil || !specPasses(&rec.Spec, &f) {
 				continue
 			}
 			if rec.LastEnd != nil {
 				rec.LastEnd.Result = nil
 			}
-			if found = append(found, *rec); len(found) == pageLimit(f.Limit) {
+			if found = append(found, *rec); len(found) == queue.PageLimit(f.Limit) {
 				return
 			}
 		}
@@ -91,7 +78,7 @@ func (s *Store) Builds(ctx context.Context, f queue.BuildFilter) ([]job.BuildRec
 	err := s.reading(ctx, "list builds", func(d *Disk) {
 		for _, b := range d.builds.rows {
 			switch {
-			case b.Staged,
+			case b.Staged, b.bad,
 				f.Before != 0 && b.Seq >= f.Before,
 				len(f.IDs) > 0 && !slices.Contains(f.IDs, b.Build.ID),
 				f.Name != "" && f.Name != b.Build.Name,
@@ -102,7 +89,7 @@ func (s *Store) Builds(ctx context.Context, f queue.BuildFilter) ([]job.BuildRec
 		}
 	})
 	slices.SortFunc(found, func(a, b job.BuildRecord) int { return cmp.Compare(b.Seq, a.Seq) })
-	return found[:min(len(found), pageLimit(f.Limit))], err
+	return found[:min(len(found), queue.PageLimit(f.Limit))], err
 }
 
 // Refs implements queue.History.
@@ -122,7 +109,9 @@ func (s *Store) Attempts(ctx context.Context, id job.ID) ([]job.AttemptEnd, erro
 	err := s.reading(ctx, "list attempts", func(d *Disk) {
 		if r := d.job(id); r != nil {
 			for i := range r.ended {
-				ended = append(ended, copyAttemptEnd(&r.ended[i]))
+				if !r.ended[i].bad {
+					ended = append(ended, copyAttemptEnd(&r.ended[i].AttemptEnd))
+				}
 			}
 		}
 	})

@@ -16,9 +16,9 @@ func open(testing.TB) storetest.Reopener { return place{memory.NewDisk()} }
 
 func (p place) Open(testing.TB) storetest.Store { return p.disk.Open() }
 
-func (p place) Damage(t testing.TB, id job.ID) {
-	if !p.disk.Damage(id) {
-		t.Fatalf("damage job %s: there is no such job", id)
+func (p place) Damage(t testing.TB, table, key string) {
+	if !p.disk.Damage(table, key) {
+		t.Fatalf("damage %q of table %s: there is none", key, table)
 	}
 }
 

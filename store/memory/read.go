@@ -34,7 +34,7 @@ func (s *Store) Load(ctx context.Context, fn func(job.Change) error) (queue.Head
 		}
 	}
 	for _, b := range snap.builds {
-		if err := fn(job.BuildAdded{BuildRecord: copyBuild(&b.BuildRecord)}); err != nil {
+		if err := fn(job.BuildAdded{BuildRecord: snap.build(b)}); err != nil {
 			return queue.Head{}, err
 		}
 	}
@@ -42,14 +42,7 @@ func (s *Store) Load(ctx context.Context, fn func(job.Change) error) (queue.Head
 		if err := ctx.Err(); err != nil {
 			return queue.Head{}, fmt.Errorf("load: %w", err)
 		}
-		rec, err := r.record(func(b job.ID) bool { return snap.sealed[b] })
-		if err != nil {
-			v := queue.Corrupt{Table: "job", Key: r.id.String(), Job: r.id, Seq: r.seq, Err: err}
-			if rec = r.standIn(); rec.End != nil {
-				v.Job = job.ID{}
-			}
-			snap.head.Corrupt = append(snap.head.Corrupt, v)
-		}
+		rec := snap.job(r)
 		if rec.LastEnd != nil {
 			rec.LastEnd.Result = nil
 		}
@@ -76,9 +69,7 @@ func (s *Store) snapshot(ctx context.Context) (*snapshot, error) {
 		return nil, err
 	}
 	snap := &snapshot{sealed: map[job.ID]bool{}, head: queue.Head{Number: d.number, Seq: d.seq}}
-	if err := snap.set(d); err != nil {
-		return nil, err
-	}
+	snap.set(d)
 	for _, b := range d.builds.rows {
 		if b.Outcome == 0 {
 			snap.builds = append(snap.builds, b)
@@ -100,11 +91,12 @@ func (s *Store) snapshot(ctx context.Context) (*snapshot, error) {
 	return snap, nil
 }
 
-func (snap *snapshot) set(d *Disk) error {
+func (snap *snapshot) set(d *Disk) {
 	for _, name := range sorted(d.channels.rows, cmp.Compare[string]) {
 		c, err := codec.DecodeChannel(d.channels.rows[name])
 		if err != nil {
-			return err
+			snap.corrupt("channel", name, err)
+			continue
 		}
 		snap.settings = append(snap.settings, job.ChannelPut{Channel: c})
 	}
@@ -114,17 +106,50 @@ func (snap *snapshot) set(d *Disk) error {
 	for _, name := range sorted(d.workers.rows, cmp.Compare[string]) {
 		w, err := codec.DecodeWorker(d.workers.rows[name])
 		if err != nil {
-			return err
+			snap.corrupt("worker", name, err)
+			continue
 		}
 		snap.settings = append(snap.settings, job.WorkerPut{Worker: w})
 	}
 	for _, k := range sorted(d.usage.rows, compareSlices) {
-		if k.number < firstSlice(d.at) {
+		if k.number < queue.FirstSlice(d.at) {
 			continue
 		}
 		snap.settings = append(snap.settings, d.usage.rows[k])
 	}
-	return nil
+}
+
+func (snap *snapshot) corrupt(table, key string, err error) {
+	snap.head.Corrupt = append(snap.head.Corrupt, queue.Corrupt{Table: table, Key: key, Err: err})
+}
+
+// build gives a live build, or what stands for it.
+func (snap *snapshot) build(b *build) job.BuildRecord {
+	if !b.bad {
+		return copyBuild(&b.BuildRecord)
+	}
+	id := b.Build.ID
+	snap.head.Corrupt = append(snap.head.Corrupt, queue.Corrupt{Table: "build", Key: id.String(), Build: id, Seq: b.Seq, Err: errDamaged})
+	return job.BuildRecord{Seq: b.Seq, At: b.At, Active: b.Active, Staged: b.Staged, Build: job.Build{ID: id}}
+}
+
+// job gives a live job, or what stands for it.
+func (snap *snapshot) job(r *row) *job.Record {
+	rec, lost, err := r.record(func(b job.ID) bool { return snap.sealed[b] })
+	if lost != nil {
+		snap.corrupt("attempt", r.id.String(), lost)
+	}
+	if err != nil {
+		v := queue.Corrupt{Table: "job", Key: r.id.String(), Job: r.id, Seq: r.seq, Err: err}
+		if rec = r.standIn(); rec.End != nil {
+			v.Job = job.ID{}
+		}
+		snap.head.Corrupt = append(snap.head.Corrupt, v)
+	}
+	if lost != nil {
+		rec.Held = false // nobody could let go of it
+	}
+	return rec
 }
 
 func sorted[K comparable, V any](m map[K]V, compare func(a, b K) int) []K {
@@ -145,12 +170,15 @@ func compareSlices(a, b slice) int {
 	return cmp.Or(cmp.Compare(a.number, b.number), cmp.Compare(a.channel, b.channel), cmp.Compare(a.group, b.group))
 }
 
-// standIn gives what the engine needs of a live job whose spec cannot be read.
+// standIn gives what the engine needs of a live job whose record cannot be read.
 func (r *row) standIn() *job.Record {
 	rec := &job.Record{Spec: job.Spec{ID: r.id}, Seq: r.seq}
 	if r.end != nil {
 		rec.End, rec.Held, rec.Open = clone(r.end), r.held, r.open
-		r.attempts(rec)
+		if r.badEnd {
+			rec.End = &job.End{Outcome: r.end.Outcome}
+		}
+		_ = r.attempts(rec) // The caller knows.
 	}
 	return rec
 }
@@ -161,32 +189,35 @@ func (d *Disk) sealed(id job.ID) bool {
 	return ok && !b.Staged
 }
 
-// record gives a job without its Args. What it gives is the caller's.
-func (r *row) record(sealed func(build job.ID) bool) (*job.Record, error) {
+// record gives a job without its Args. What it gives is the caller's. Of one whose newest ended attempt alone cannot be
+// read, lost says so.
+func (r *row) record(sealed func(build job.ID) bool) (rec *job.Record, lost, err error) {
 	spec, err := codec.DecodeSpec(r.spec)
-	if err != nil {
-		return nil, err
+	if r.badLive || r.badEnd {
+		err = errDamaged
 	}
-	rec := &job.Record{
+	rec = &job.Record{
 		Spec: spec, Seq: r.seq, At: r.at, Own: clone(r.own), Tally: r.tally, Wake: r.wake, Delay: time.Duration(r.delay),
 		Running: r.state == running, Ready: r.state == ready, End: clone(r.end), Held: r.held, Open: r.open,
 	}
 	if !r.staging.IsZero() && !sealed(r.staging) {
 		rec.Staging = r.staging
 	}
-	r.attempts(rec)
-	return rec, nil
+	return rec, r.attempts(rec), err
 }
 
-// attempts fills in the newest attempt.
-func (r *row) attempts(rec *job.Record) {
+// attempts fills in the newest attempt, unless it cannot be read.
+func (r *row) attempts(rec *job.Record) error {
 	switch n := len(r.ended); {
 	case r.run != nil:
 		rec.Last = copyAttempt(r.run)
+	case n > 0 && r.ended[n-1].bad:
+		return errDamaged
 	case n > 0:
-		e := copyAttemptEnd(&r.ended[n-1])
+		e := copyAttemptEnd(&r.ended[n-1].AttemptEnd)
 		rec.LastEnd, rec.Last = &e, copyAttempt(&e.Attempt)
 	}
+	return nil
 }
 
 // Lookup implements queue.Store.
@@ -206,7 +237,7 @@ func (s *Store) Lookup(ctx context.Context, q *queue.Query) (*queue.Found, error
 	}
 	for _, id := range q.Jobs {
 		if r := d.job(id); r != nil && !r.live() {
-			if rec, err := r.record(d.sealed); err == nil {
+			if rec, _, err := r.record(d.sealed); err == nil {
 				f.Jobs[id] = rec
 			}
 		}
@@ -217,8 +248,10 @@ func (s *Store) Lookup(ctx context.Context, q *queue.Query) (*queue.Found, error
 		}
 	}
 	for _, k := range q.Cached {
-		if c, ok := d.cached.get(k); ok {
-			f.Cached[k] = &c
+		if b, ok := d.cached.get(k); ok {
+			if c, err := codec.DecodeFailure(b); err == nil {
+				f.Cached[k] = &c
+			}
 		}
 	}
 	for _, k := range q.Took {
@@ -227,7 +260,7 @@ func (s *Store) Lookup(ctx context.Context, q *queue.Query) (*queue.Found, error
 		}
 	}
 	for _, id := range q.Builds {
-		if b, ok := d.builds.get(id); ok && b.Outcome != 0 {
+		if b, ok := d.builds.get(id); ok && b.Outcome != 0 && !b.bad {
 			r := copyBuild(&b.BuildRecord)
 			f.Builds[id] = &r
 		}
@@ -269,17 +302,15 @@ func (s *Store) Feed(ctx context.Context, after uint64, limit int) ([]queue.Roun
 	if err := s.usable(ctx); err != nil {
 		return nil, fmt.Errorf("read feed: %w", err)
 	}
-	if after < d.dropped {
-		return nil, fmt.Errorf("read feed after %d: %w", after, queue.ErrFeedTruncated)
-	}
-	var rounds []queue.Round
-	for n := after; n < d.number && len(rounds) < limit; n++ {
+	page := queue.NewFeedPage(after, d.dropped, d.number, limit)
+	for n := after; n < d.number && page.More(); n++ {
 		r := d.feed[n-d.dropped]
 		changes, err := codec.DecodeChanges(r.changes)
-		if err != nil {
-			return nil, fmt.Errorf("read round %d: %v", n+1, err)
-		}
-		rounds = append(rounds, queue.Round{Number: n + 1, At: r.at, Changes: changes})
+		page.Add(queue.Round{Number: n + 1, At: r.at, Changes: changes}, err)
+	}
+	rounds, err := page.End()
+	if err != nil {
+		return nil, fmt.Errorf("read feed after %d: %w", after, err)
 	}
 	return rounds, nil
 }

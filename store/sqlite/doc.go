@@ -8,6 +8,8 @@
 // has the job in memory. No index names a state, so a job's steps rewrite one small row. What a batch does
 // several times to one row is written once.
 //
+// Which rows a change is, and what rows read back are, says package rows; here are the file, its owner, and the SQL.
+//
 // Store's Commit is for one goroutine; everything else may be called from many. Start reading at store.go, then
-// commit.go and migrations.
+// migrations, queries.go and package rows.
 package sqlite

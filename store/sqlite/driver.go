@@ -10,6 +10,8 @@ import (
 
 	"zombiezen.com/go/sqlite"
 	"zombiezen.com/go/sqlite/sqlitex"
+
+	"github.com/headrace/headrace/store/rows"
 )
 
 // This file is the only one that knows the driver. A conn belongs to one goroutine at a time.
@@ -23,7 +25,7 @@ var oldestEngine = [3]int{3, 51, 3}
 
 type conn struct {
 	db    *sqlite.Conn
-	stmts [queryCount]*stmt
+	stmts [statements]*stmt
 	begun bool
 }
 
@@ -108,10 +110,7 @@ func (c *conn) watch(ctx context.Context) { c.db.SetInterrupt(ctx.Done()) }
 // unwatch ends that.
 func (c *conn) unwatch() { c.db.SetInterrupt(nil) }
 
-// changed counts the rows that the last statement changed.
-func (c *conn) changed() int { return c.db.Changes() }
-
-func (c *conn) begin(q query) error {
+func (c *conn) begin(q rows.Query) error {
 	if err := c.query(q).run(); err != nil {
 		return err
 	}
@@ -164,7 +163,7 @@ type stmt struct {
 	once bool
 }
 
-func (c *conn) query(q query) *stmt {
+func (c *conn) query(q rows.Query) *stmt {
 	s := c.stmts[q]
 	if s == nil {
 		s = &stmt{}
@@ -185,60 +184,27 @@ func (c *conn) adhoc(sql string) *stmt {
 	return s
 }
 
-func (s *stmt) int(v int64) *stmt {
-	if s.err == nil {
+// bind gives the next parameters.
+func (s *stmt) bind(values ...rows.Value) *stmt {
+	if s.err != nil {
+		return s
+	}
+	for i := range values {
 		s.n++
-		s.s.BindInt64(s.n, v)
+		switch v := &values[i]; v.Kind {
+		case rows.Integer, rows.Boolean:
+			s.s.BindInt64(s.n, v.Int)
+		case rows.Text:
+			s.s.BindText(s.n, v.Text)
+		case rows.Blob:
+			s.s.BindBytes(s.n, v.Blob)
+		case rows.ID:
+			s.s.BindBytes(s.n, v.ID[:])
+		case rows.Null:
+			s.s.BindNull(s.n)
+		}
 	}
 	return s
-}
-
-func (s *stmt) bool(v bool) *stmt {
-	if v {
-		return s.int(1)
-	}
-	return s.int(0)
-}
-
-func (s *stmt) string(v string) *stmt {
-	if s.err == nil {
-		s.n++
-		s.s.BindText(s.n, v)
-	}
-	return s
-}
-
-// text gives the text, or null if it is empty.
-func (s *stmt) text(v string) *stmt {
-	if v != "" {
-		return s.string(v)
-	}
-	return s.null()
-}
-
-func (s *stmt) null() *stmt {
-	if s.err == nil {
-		s.n++
-		s.s.BindNull(s.n)
-	}
-	return s
-}
-
-// blob gives the bytes, also if there are none.
-func (s *stmt) blob(v []byte) *stmt {
-	if s.err == nil {
-		s.n++
-		s.s.BindBytes(s.n, v)
-	}
-	return s
-}
-
-// bytes gives the bytes, or null if there are none.
-func (s *stmt) bytes(v []byte) *stmt {
-	if len(v) > 0 {
-		return s.blob(v)
-	}
-	return s.null()
 }
 
 // run runs a statement that gives no rows.
@@ -278,20 +244,20 @@ func (s *stmt) done() error {
 	return s.s.Reset()
 }
 
-func (s *stmt) readInt() int64 {
+// Int implements rows.Columns, as do those that follow.
+func (s *stmt) Int() int64 {
 	s.n++
 	return s.s.ColumnInt64(s.n - 1)
 }
 
-func (s *stmt) readBool() bool { return s.readInt() != 0 }
+func (s *stmt) Bool() bool { return s.Int() != 0 }
 
-func (s *stmt) readString() string {
+func (s *stmt) Text() string {
 	s.n++
 	return s.s.ColumnText(s.n - 1)
 }
 
-// readNull reports whether the next column is null, and passes over it if so.
-func (s *stmt) readNull() bool {
+func (s *stmt) Null() bool {
 	if s.s.ColumnType(s.n) != sqlite.TypeNull {
 		return false
 	}
@@ -299,11 +265,9 @@ func (s *stmt) readNull() bool {
 	return true
 }
 
-// readBytes gives a copy; nil for null and for nothing.
-func (s *stmt) readBytes() []byte { return s.appendBytes(nil) }
+func (s *stmt) Bytes() []byte { return s.Append(nil) }
 
-// appendBytes appends the next column to dst.
-func (s *stmt) appendBytes(dst []byte) []byte {
+func (s *stmt) Append(dst []byte) []byte {
 	s.n++
 	n := s.s.ColumnLen(s.n - 1)
 	if n == 0 {
@@ -315,5 +279,40 @@ func (s *stmt) appendBytes(dst []byte) []byte {
 	return dst
 }
 
-// isNull reports whether a column is null, wherever the reading is.
-func (s *stmt) isNull(column int) bool { return s.s.ColumnType(column) == sqlite.TypeNull }
+// each calls f at each row, and always lets go of the statement.
+func (s *stmt) each(f func() error) error {
+	for {
+		more, err := s.next()
+		if err != nil || !more {
+			return err
+		}
+		if err := f(); err != nil {
+			if end := s.done(); end != nil {
+				return errors.Join(err, end)
+			}
+			return err
+		}
+	}
+}
+
+// Read implements rows.Tables.
+func (c *conn) Read(q rows.Query, width int, keys []rows.Value, f func(key int, c rows.Columns) error) error {
+	key := 0
+	row := func() error { return f(key, c.stmts[q]) }
+	if width == 0 {
+		return c.query(q).each(row)
+	}
+	for ; len(keys) > 0; keys = keys[width:] {
+		if err := c.query(q).bind(keys[:width]...).each(row); err != nil {
+			return err
+		}
+		key++
+	}
+	return nil
+}
+
+// Write implements rows.Tables.
+func (c *conn) Write(q rows.Query, row []rows.Value) error { return c.query(q).bind(row...).run() }
+
+// Flush implements rows.Tables: nothing is gathered.
+func (c *conn) Flush() error { return nil }

@@ -8,6 +8,7 @@ import (
 	"syscall"
 
 	"github.com/headrace/headrace/queue"
+	"github.com/headrace/headrace/store/rows"
 	"zombiezen.com/go/sqlite"
 )
 
@@ -59,7 +60,7 @@ func faultOf(path string, err error) Fault {
 		return Denied
 	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):
 		return Full
-	case errors.Is(err, errForeign):
+	case errors.Is(err, errForeign), errors.Is(err, rows.ErrHeadless):
 		return Damaged
 	}
 	switch sqlite.ErrCode(err).ToPrimary() {

@@ -160,6 +160,48 @@ func useAll(ctx context.Context, path string) (errs []error) {
 	return append(errs, s.Close())
 }
 
+// Rounds that are not there, though nothing dropped them, are a gap, too, also at the end.
+func TestMissingRoundsAreAGap(t *testing.T) {
+	t.Parallel()
+	s, _ := openFile(t)
+	for n := range uint64(8) {
+		if err := s.Commit(t.Context(), &queue.Batch{Number: n + 1}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := s.w.script("DELETE FROM feed WHERE number IN (2, 3, 7, 8)"); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		after, next uint64
+		rounds      int
+	}{{0, 0, 1}, {1, 3, 0}, {2, 3, 0}, {3, 0, 3}, {6, 8, 0}, {7, 8, 0}, {8, 0, 0}} {
+		rounds, err := s.Feed(t.Context(), c.after, 10)
+		var gap *queue.FeedGapError
+		if len(rounds) != c.rounds || (err != nil) != (c.next > 0) || err != nil && (!errors.As(err, &gap) || gap.Next != c.next) {
+			t.Errorf("Feed(%d) = %v, %v; want %d rounds, a gap up to %d", c.after, rounds, err, c.rounds, c.next)
+		}
+	}
+}
+
+// Where the store stands is told by nothing else: without it, each call says what is wrong with which file.
+func TestMissingHeadIsSaid(t *testing.T) {
+	t.Parallel()
+	s, path := openFile(t)
+	if err := s.w.script("DELETE FROM head"); err != nil {
+		t.Fatal(err)
+	}
+	_, load := s.Load(t.Context(), func(job.Change) error { return nil })
+	_, committed := s.Committed(t.Context(), 1)
+	_, feed := s.Feed(t.Context(), 0, 1)
+	for i, err := range []error{load, committed, feed, s.Commit(t.Context(), &queue.Batch{Number: 1})} {
+		var at *FileError
+		if !errors.As(err, &at) || at.Fault != Damaged || at.Path != path {
+			t.Errorf("call %d: %v, want one that says that the file is damaged", i, err)
+		}
+	}
+}
+
 // Where no file can be made beside the store and nobody writes, it is read as it is.
 func TestFrozenFile(t *testing.T) {
 	t.Parallel()
@@ -266,12 +308,12 @@ func TestOldRoundsGoInPortions(t *testing.T) {
 		}
 		return uint64(oldest)
 	}
-	const old = 3 * roundsDropped
+	const old = 3 * queue.FeedPortion
 	for n := range uint64(old) {
 		commit(n+1, 1)
 	}
 	later := job.Time(2).Add(queue.FeedRetention)
-	for i, want := range []uint64{roundsDropped + 1, 2*roundsDropped + 1, old + 1, old + 1} {
+	for i, want := range []uint64{queue.FeedPortion + 1, 2*queue.FeedPortion + 1, old + 1, old + 1} {
 		if got := commit(old+1+uint64(i), later); got != want {
 			t.Errorf("commit %d leaves round %d as the oldest, want %d", i, got, want)
 		}

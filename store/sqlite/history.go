@@ -4,47 +4,30 @@ import (
 	"context"
 	"encoding/hex"
 	"encoding/json"
-	"fmt"
 	"math"
+	"strconv"
 	"strings"
 
 	"github.com/headrace/headrace/job"
 	"github.com/headrace/headrace/queue"
-	"github.com/headrace/headrace/store/codec"
+	"github.com/headrace/headrace/store/rows"
 )
 
-// A page is at most this long.
-const (
-	defaultLimit = 100
-	maxLimit     = 10_000
-)
-
-func pageLimit(n int) int {
-	if n <= 0 {
-		return defaultLimit
-	}
-	return min(n, maxLimit)
+// list is a query for a page of records, newest first.
+type list struct {
+	columns, from string
+	seq           string // the column that orders it
+	where         []string
+	args          []rows.Value
+	limit         int
 }
 
-// conditions gathers the part of a query that depends on what is asked for.
-type conditions struct {
-	where []string
-	args  []any // int64, string or []byte
+func (l *list) add(sql string, args ...rows.Value) {
+	l.where = append(l.where, sql)
+	l.args = append(l.args, args...)
 }
 
-func (c *conditions) add(sql string, args ...any) {
-	c.where = append(c.where, sql)
-	c.args = append(c.args, args...)
-}
-
-// text adds a condition on a column unless any text will do.
-func (c *conditions) text(column, v string) {
-	if v != "" {
-		c.add(column+" = ?", v)
-	}
-}
-
-func (c *conditions) ids(column string, ids []job.ID) error {
+func (l *list) ids(column string, ids []job.ID) error {
 	if len(ids) == 0 {
 		return nil
 	}
@@ -56,79 +39,192 @@ func (c *conditions) ids(column string, ids []job.ID) error {
 	if err != nil {
 		return err
 	}
-	c.add(column+" IN (SELECT unhex(value) FROM json_each(?))", string(list))
+	l.add(column+" IN (SELECT unhex(value) FROM json_each(?))", text(string(list)))
 	return nil
 }
 
-// build adds the condition that a job is one of the build's, unless the build is zero. Its jobs do not come in the order of the
-// list. So there are two ways: to find them all and sort, for each page; or to go along the list and ask of each job. The
-// second is right where a build has a good part of all jobs: listing a million by the first would sort them 500 times.
-// few: it is the first.
-func (c *conditions) build(db *conn, id job.ID, limit int) (few bool, err error) {
-	if id.IsZero() {
-		return false, nil
+func (l *list) before(seq int64) {
+	if seq != 0 {
+		l.add(l.seq+" < ?", number(seq))
 	}
-	all, err := db.number(`SELECT seq FROM head`) // About as many as there are jobs, if none was deleted.
-	if err != nil {
-		return false, err
-	}
-	// To sort all for each page takes size * size / limit steps, to go along the list as many as it has jobs.
-	enough := int64(math.Sqrt(float64(all)*float64(limit))) + 1
-	var seq, size int64
-	err = each(db.query(qBuildSize).blob(id[:]).int(enough), func(q *stmt) error {
-		seq, size = q.readInt(), q.readInt()
-		return nil
-	})
-	if err != nil {
-		return false, err
-	}
-	if few = size < enough; few {
-		c.add("j.id IN (SELECT r.job FROM build_ref r WHERE r.build = ?)", seq)
-	} else {
-		c.add("EXISTS (SELECT 1 FROM build_ref r WHERE r.build = ? AND r.job = j.id)", seq)
-	}
-	return few, nil
 }
 
-// page prepares a list, newest first by column seq, below before.
-func (c *conditions) page(db *conn, list, seq string, before int64, limit int) *stmt {
-	if before != 0 {
-		c.add(seq+" < ?", before)
+func (l *list) sql() string {
+	sql := "SELECT " + l.columns + " FROM " + l.from
+	if len(l.where) > 0 {
+		sql += " WHERE " + strings.Join(l.where, " AND ")
 	}
-	if len(c.where) > 0 {
-		list += " WHERE " + strings.Join(c.where, " AND ")
+	return sql + " ORDER BY " + l.seq + " DESC LIMIT ?"
+}
+
+func (l *list) query(db *conn) *stmt {
+	return db.adhoc(l.sql()).bind(l.args...).bind(number(int64(l.limit)))
+}
+
+func number(v int64) rows.Value { return rows.Value{Kind: rows.Integer, Int: v} }
+
+func ident(id job.ID) rows.Value { return rows.Value{Kind: rows.ID, ID: id} }
+
+func text(v string) rows.Value { return rows.Value{Kind: rows.Text, Text: v} }
+
+// lead is the table from which a list of jobs starts, and the indexed column by which it finds its rows there; none: it
+// goes back through the table.
+type lead struct{ table, column string }
+
+// leadTo gives what leads to the fewest jobs, which the engine of SQLite would guess.
+func leadTo(f *queue.JobFilter, most bool) lead {
+	state, stated := rows.StateNumber(f.State)
+	unfinished, ended := stated && rows.Unfinished(state), stated || f.Outcome != 0
+	switch {
+	case len(f.IDs) > 0, !f.Build.IsZero() && !most:
+		return lead{"job", "id"}
+	case f.Key != "":
+		return lead{"job", "key"}
+	case f.Name != "":
+		return lead{"job", "name"}
+	case unfinished:
+		return lead{"live", ""}
+	case f.Outcome != 0 && f.Outcome != job.Succeeded:
+		return lead{"ended", "outcome"}
+	case f.Channel != "":
+		return lead{"job", "channel"}
+	case f.Kind != "" && f.Kind != usualKind:
+		return lead{"job", "kind"}
+	case ended:
+		return lead{"ended", ""}
 	}
-	q := db.adhoc(list + " ORDER BY " + seq + " DESC LIMIT ?")
-	for _, a := range c.args {
-		switch a := a.(type) {
-		case int64:
-			q.int(a)
-		case string:
-			q.string(a)
-		case []byte:
-			q.blob(a)
+	return lead{"job", ""}
+}
+
+// usualKind is the kind that has no index, since nearly all jobs are of it where any is.
+const usualKind = "command"
+
+// partial has the terms that name the indexes which do not have all rows.
+var partial = map[string]string{
+	"name": "j.name <> ''", "channel": "j.channel <> ''", "kind": "j.kind <> '" + usualKind + "'",
+	"outcome": "e.outcome <> " + strconv.Itoa(int(job.Succeeded)),
+}
+
+// equal adds a condition on a column of a list of jobs. A plus keeps the engine from any index but the one that leads.
+func (l *list) equal(to lead, table, column string, v rows.Value) {
+	if column != to.column {
+		l.add("+"+table+"."+column+" = ?", v)
+		return
+	}
+	l.add(table+"."+column+" = ?", v)
+	if term := partial[column]; term != "" {
+		l.add(term)
+	}
+}
+
+// listJobs gives the list for a filter whose State, if it has one, there is. most: its Build has a good part of all jobs.
+func listJobs(f *queue.JobFilter, most bool) (*list, error) {
+	to := leadTo(f, most)
+	l := &list{columns: recordColumns, seq: "j.seq", limit: queue.PageLimit(f.Limit)}
+	live, ended := "LEFT", "LEFT" // a CROSS JOIN keeps the order of the tables
+	state, stated := rows.StateNumber(f.State)
+	if stated && rows.Unfinished(state) {
+		live = "CROSS"
+		l.add("l.state = ?", number(state))
+	}
+	if stated && !rows.Unfinished(state) || f.Outcome != 0 {
+		ended = "CROSS"
+	}
+	switch to.table {
+	case "live":
+		l.seq, l.from = "l.seq", "live l CROSS JOIN job j ON j.seq = l.seq "+ended+" JOIN ended e ON e.seq = l.seq"
+	case "ended":
+		l.seq, l.from = "e.seq", "ended e CROSS JOIN job j ON j.seq = e.seq "+live+" JOIN live l ON l.seq = e.seq"
+	default:
+		l.from = "job j " + live + " JOIN live l ON l.seq = j.seq " + ended + " JOIN ended e ON e.seq = j.seq"
+	}
+	if f.Outcome != 0 {
+		l.equal(to, "e", "outcome", number(int64(f.Outcome)))
+	}
+	switch {
+	case f.Build.IsZero():
+	case most:
+		l.add("EXISTS (SELECT 1 FROM build b JOIN build_ref r ON r.build = b.seq WHERE b.id = ? AND r.job = j.id)", ident(f.Build))
+	default:
+		l.add("j.id IN (SELECT r.job FROM build b JOIN build_ref r ON r.build = b.seq WHERE b.id = ?)", ident(f.Build))
+	}
+	if err := l.ids("j.id", f.IDs); err != nil {
+		return nil, err
+	}
+	if len(f.IDs) == 0 && f.Build.IsZero() {
+		l.add("NOT EXISTS (SELECT 1 FROM build WHERE id = j.staging AND staged = 1)")
+	}
+	for _, c := range []struct{ column, v string }{
+		{"key", f.Key}, {"name", f.Name}, {"channel", f.Channel}, {"kind", f.Kind},
+	} {
+		if c.v != "" {
+			l.equal(to, "j", c.column, text(c.v))
 		}
 	}
-	return q.int(int64(limit))
+	l.before(f.Before)
+	return l, nil
 }
 
-var stateNumbers = map[string]int64{
-	job.Blocked{}.String(): blocked, job.Ready{}.String(): ready, job.Running{}.String(): running, job.Done{}.String(): done,
+// most reports whether the build of a filter has a good part of all jobs. They do not come in the order of the list, so there
+// are two ways: to find them all and sort, for each page; or to go along the list and ask of each job. To sort a million
+// for each of 500 pages would take for ever: the first takes size * size / limit steps in all, the second as many as there
+// are jobs.
+func (db *conn) most(f *queue.JobFilter) (most bool, err error) {
+	if f.Build.IsZero() {
+		return false, nil
+	}
+	head, err := rows.ReadHead(db)
+	if err != nil {
+		return false, err
+	}
+	// The greatest seq is about as many as there are jobs, if none was deleted.
+	enough := int64(math.Sqrt(float64(head.Seq)*float64(queue.PageLimit(f.Limit)))) + 1
+	q := db.query(qBuildSize).bind(ident(f.Build), number(enough))
+	return most, q.each(func() error {
+		most = q.Int() >= enough
+		return nil
+	})
+}
+
+// listBuilds gives the list for a filter.
+func listBuilds(f *queue.BuildFilter) (*list, error) {
+	l := &list{columns: buildColumns, from: "build b", seq: "b.seq", limit: queue.PageLimit(f.Limit)}
+	l.add("b.staged = 0")
+	if f.Live {
+		l.add("b.outcome = 0")
+	}
+	switch {
+	case f.Name == "":
+	case f.Live, len(f.IDs) > 0: // these lead to fewer
+		l.add("+b.name = ?", text(f.Name))
+	default:
+		l.add("b.name = ? AND b.name <> ''", text(f.Name))
+	}
+	if err := l.ids("b.id", f.IDs); err != nil {
+		return nil, err
+	}
+	l.before(f.Before)
+	return l, nil
 }
 
 // Jobs implements queue.History.
 func (r *Reader) Jobs(ctx context.Context, f queue.JobFilter) ([]job.Record, error) {
-	if _, ok := stateNumbers[f.State]; !ok && f.State != "" {
+	if _, ok := rows.StateNumber(f.State); !ok && f.State != "" {
 		return nil, nil
 	}
 	var found []job.Record
 	err := r.long(ctx, func(db *conn) error {
-		q, err := listJobs(db, "SELECT "+recordColumns, f)
+		most, err := db.most(&f)
 		if err != nil {
 			return err
 		}
-		return each(q, func(q *stmt) error {
-			if rec, err := readRecord(q); err == nil {
+		l, err := listJobs(&f, most)
+		if err != nil {
+			return err
+		}
+		q := l.query(db)
+		return q.each(func() error {
+			if rec, _, err := rows.Record(q); err == nil {
 				found = append(found, *rec)
 			}
 			return nil
@@ -140,63 +236,21 @@ func (r *Reader) Jobs(ctx context.Context, f queue.JobFilter) ([]job.Record, err
 	return found, nil
 }
 
-// listJobs prepares the selection of the jobs that f asks for.
-func listJobs(db *conn, selection string, f queue.JobFilter) (*stmt, error) {
-	state, ok := stateNumbers[f.State]
-	// The outermost table is the smallest that has all: what is unfinished, what has ended, or all jobs.
-	list, seq := " FROM job j LEFT JOIN live l ON l.seq = j.seq LEFT JOIN ended e ON e.seq = j.seq", "j.seq"
-	var c conditions
-	switch {
-	case ok && state != done:
-		list, seq = " FROM live l CROSS JOIN job j ON j.seq = l.seq LEFT JOIN ended e ON e.seq = l.seq", "l.seq"
-		c.add("l.state = ?", state)
-	case ok || f.Outcome != 0:
-		list, seq = " FROM ended e CROSS JOIN job j ON j.seq = e.seq LEFT JOIN live l ON l.seq = e.seq", "e.seq"
-	}
-	if f.Outcome != 0 {
-		c.add("e.outcome = ?", int64(f.Outcome))
-	}
-	few, err := c.build(db, f.Build, pageLimit(f.Limit))
-	if err != nil {
-		return nil, err
-	}
-	if len(f.IDs) > 0 || few || f.Key != "" {
-		list = strings.Replace(list, "CROSS JOIN", "JOIN", 1) // these lead to fewer jobs still
-	}
-	if err := c.ids("j.id", f.IDs); err != nil {
-		return nil, err
-	}
-	if len(f.IDs) == 0 && f.Build.IsZero() {
-		c.add("NOT EXISTS (SELECT 1 FROM build WHERE id = j.staging AND staged = 1)")
-	}
-	c.text("j.channel", f.Channel)
-	c.text("j.kind", f.Kind)
-	c.text("j.name", f.Name)
-	c.text("j.key", f.Key)
-	return c.page(db, selection+list, seq, f.Before, pageLimit(f.Limit)), nil
-}
-
 // Builds implements queue.History.
 func (r *Reader) Builds(ctx context.Context, f queue.BuildFilter) ([]job.BuildRecord, error) {
-	var c conditions
-	c.add("b.staged = 0")
-	if f.Live {
-		c.add("b.outcome = 0")
-	}
-	c.text("b.name", f.Name)
-	if err := c.ids("b.id", f.IDs); err != nil {
-		return nil, r.fail("list builds", err)
-	}
 	var found []job.BuildRecord
-	err := r.long(ctx, func(db *conn) error {
-		q := c.page(db, "SELECT "+buildColumns+" FROM build b", "b.seq", f.Before, pageLimit(f.Limit))
-		return each(q, func(q *stmt) error {
-			if b, err := readBuild(q); err == nil {
-				found = append(found, b)
-			}
-			return nil
+	l, err := listBuilds(&f)
+	if err == nil {
+		err = r.long(ctx, func(db *conn) error {
+			q := l.query(db)
+			return q.each(func() error {
+				if b, err := rows.Build(q); err == nil {
+					found = append(found, b)
+				}
+				return nil
+			})
 		})
-	})
+	}
 	if err != nil {
 		return nil, r.fail("list builds", err)
 	}
@@ -205,82 +259,33 @@ func (r *Reader) Builds(ctx context.Context, f queue.BuildFilter) ([]job.BuildRe
 
 // Refs implements queue.History.
 func (r *Reader) Refs(ctx context.Context, build job.ID) ([]job.Ref, error) {
-	var refs []job.Ref
-	err := r.long(ctx, func(c *conn) error {
-		var seq int64
-		err := each(c.query(qBuildSeq).blob(build[:]), func(q *stmt) error { seq = q.readInt(); return nil })
-		if err != nil || seq == 0 {
-			return err
-		}
-		refs, err = readRefs(c, seq)
-		return err
-	})
-	if err != nil {
-		return nil, r.fail("list references of build "+build.String(), err)
-	}
-	return refs, nil
+	return ask(ctx, r, "list references of build", build, rows.ReadRefs)
 }
 
 // Attempts implements queue.History.
 func (r *Reader) Attempts(ctx context.Context, id job.ID) ([]job.AttemptEnd, error) {
-	var ended []job.AttemptEnd
-	take := func(q *stmt) error {
-		a, err := codec.DecodeAttemptEnd(q.readBytes())
-		if err != nil {
-			return err
-		}
-		a.Result = q.readBytes()
-		// A late finish stands where the engine had judged the same attempt before.
-		if n := len(ended); n > 0 && ended[n-1].Number == a.Number {
-			ended = ended[:n-1]
-		}
-		ended = append(ended, a)
-		return nil
-	}
-	err := r.long(ctx, func(c *conn) error {
-		if err := each(c.query(qAttempts).blob(id[:]), take); err != nil {
-			return err
-		}
-		return each(c.query(qEndedAttempt).blob(id[:]), take)
-	})
-	if err != nil {
-		return nil, r.fail("list attempts of job "+id.String(), err)
-	}
-	return ended, nil
+	return ask(ctx, r, "list attempts of job", id, rows.ReadAttempts)
 }
 
 // Payload implements queue.History.
 func (r *Reader) Payload(ctx context.Context, id job.ID) (queue.Payload, error) {
-	var p queue.Payload
-	found := false
-	err := r.long(ctx, func(c *conn) error {
-		return each(c.query(qPayload).blob(id[:]), func(q *stmt) error {
-			p, found = queue.Payload{Args: q.readBytes(), Result: q.readBytes()}, true
-			return nil
-		})
-	})
-	if err == nil && !found {
-		err = queue.ErrNotFound
-	}
-	if err != nil {
-		return queue.Payload{}, r.fail(fmt.Sprintf("read payload of job %s", id), err)
-	}
-	return p, nil
+	return ask(ctx, r, "read payload of job", id, rows.ReadPayload)
 }
 
 // Dependents implements queue.History.
 func (r *Reader) Dependents(ctx context.Context, id job.ID) ([]job.ID, error) {
-	var ids []job.ID
-	err := r.long(ctx, func(c *conn) error {
-		return each(c.query(qDependents).blob(id[:]), func(q *stmt) error {
-			var v job.ID
-			copy(v[:], q.readBytes())
-			ids = append(ids, v)
-			return nil
-		})
+	return ask(ctx, r, "list dependents of job", id, rows.ReadDependents)
+}
+
+// ask reads what there is about one job or build.
+func ask[T any](ctx context.Context, r *Reader, what string, id job.ID, read func(rows.Tables, job.ID) (T, error)) (v T, err error) {
+	err = r.long(ctx, func(c *conn) (err error) {
+		v, err = read(c, id)
+		return err
 	})
 	if err != nil {
-		return nil, r.fail("list dependents of job "+id.String(), err)
+		var none T
+		return none, r.fail(what+" "+id.String(), err)
 	}
-	return ids, nil
+	return v, nil
 }

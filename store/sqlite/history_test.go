@@ -62,23 +62,15 @@ func TestPageOfABuildTakesTheShorterWay(t *testing.T) {
 		if tc.state != nil {
 			f.State = tc.state.String()
 		}
-		plan := ""
-		err := s.with(t.Context(), func(db *conn) error {
-			q, err := listJobs(db, "EXPLAIN QUERY PLAN SELECT "+recordColumns, f)
-			if err != nil {
-				return err
-			}
-			return each(q, func(q *stmt) error {
-				q.readInt()
-				q.readInt()
-				q.readInt()
-				plan += q.readString() + "\n"
-				return nil
-			})
-		})
+		most, err := s.w.most(&f)
 		if err != nil {
 			t.Fatal(err)
 		}
+		l, err := listJobs(&f, most)
+		if err != nil {
+			t.Fatal(err)
+		}
+		plan := strings.Join(plan(t, s.w, l.sql()), "\n")
 		if sorts := strings.Contains(plan, "TEMP B-TREE FOR ORDER BY"); sorts != tc.sorts {
 			t.Errorf("build %d, state %q: sorts: %v\n%s", tc.build, f.State, sorts, plan)
 		}

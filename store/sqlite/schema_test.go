@@ -3,6 +3,7 @@ package sqlite_test
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -34,11 +35,64 @@ func oldID(kind, n byte) (id job.ID) {
 	return id
 }
 
-// testdata/version1.db was written by the code of schema version 1, before the indexes of version 2: three jobs
-// of which one has ended and one runs, a build that wants two of them, a worker, a channel, four rounds.
+// The files were written by the code of those schema versions: three jobs of which one has ended and one runs, a build
+// that wants two of them, a worker, a channel, four rounds. That of version 3 has a fifth round, with a staged build and its
+// job, and answers.
 func TestOldFileIsUpgraded(t *testing.T) {
 	t.Parallel()
-	old, err := os.ReadFile("testdata/version1.db")
+	for _, c := range []struct {
+		version int
+		head    queue.Head
+		loaded  []string
+		keys    []string
+	}{
+		{1, queue.Head{Number: 4, Seq: 4}, []string{"main", "w", "build", "job 2", "job 3"}, []string{"key", "key"}},
+		{3, queue.Head{Number: 5, Seq: 7}, []string{"main", "w", "build", "staged", "job 2", "job 3", "job 7"}, []string{"key 2", "key 3", ""}},
+	} {
+		t.Run(fmt.Sprint("version ", c.version), func(t *testing.T) {
+			t.Parallel()
+			path := copyOld(t, c.version)
+			_, err := sqlite.OpenReadOnly(t.Context(), path)
+			if err == nil || !strings.Contains(err.Error(), fmt.Sprint("version ", c.version)) {
+				t.Errorf("reading an old file: %v, want an error that names its version", err)
+			}
+			for range 2 {
+				s := mustOpen(t, path)
+				head, loaded, keys := loadOld(t, s)
+				if d := cmp.Diff(c.head, head); d != "" {
+					t.Errorf("head (-want +got):\n%s", d)
+				}
+				if d := cmp.Diff(c.loaded, loaded); d != "" {
+					t.Errorf("loaded (-want +got):\n%s", d)
+				}
+				if d := cmp.Diff(c.keys, keys); d != "" {
+					t.Errorf("keys (-want +got):\n%s", d)
+				}
+				attempts, err := s.Attempts(t.Context(), oldID('j', 1))
+				if err != nil || len(attempts) != 1 || string(attempts[0].Result) != "result" {
+					t.Errorf("attempts = %+v, %v", attempts, err)
+				}
+				rounds, err := s.Feed(t.Context(), 0, 10)
+				if err != nil || len(rounds) != int(head.Number) {
+					t.Errorf("%d rounds, %v; want %d", len(rounds), err, head.Number)
+				}
+				if err := s.Close(); err != nil {
+					t.Fatal(err)
+				}
+			}
+			fresh := filepath.Join(t.TempDir(), "db")
+			mustOpen(t, fresh)
+			if d := cmp.Diff(schema(t, fresh), schema(t, path)); d != "" {
+				t.Errorf("the upgraded schema is not that of a new file (-new +upgraded):\n%s", d)
+			}
+		})
+	}
+}
+
+// copyOld gives the path of a copy of a file that is kept.
+func copyOld(t *testing.T, version int) string {
+	t.Helper()
+	old, err := os.ReadFile(fmt.Sprintf("testdata/version%d.db", version))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -46,65 +100,62 @@ func TestOldFileIsUpgraded(t *testing.T) {
 	if err := os.WriteFile(path, old, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := sqlite.OpenReadOnly(t.Context(), path); err == nil || !strings.Contains(err.Error(), "version 1") {
-		t.Errorf("reading an old file: %v, want an error that names its version", err)
-	}
-	for range 2 {
-		s := mustOpen(t, path)
-		var loaded []string
-		head, err := s.Load(t.Context(), func(c job.Change) error {
-			switch c := c.(type) {
-			case job.JobAdded:
-				loaded = append(loaded, "job "+c.Spec.ID.String()[35:])
-				if c.Running != (c.Spec.ID == oldID('j', 2)) || c.Spec.Key != "key" {
-					t.Errorf("job loaded as %+v", c)
-				}
-			case job.BuildReferred:
-				want := []job.Ref{{Job: oldID('j', 3)}, {Job: oldID('j', 1), Optional: true, Ended: job.Succeeded}}
-				if d := cmp.Diff(want, c.Refs); d != "" {
-					t.Errorf("references (-want +got):\n%s", d)
-				}
-			case job.BuildAdded:
-				loaded = append(loaded, c.Build.Name)
-			case job.WorkerPut:
-				loaded = append(loaded, c.Worker.Name)
-			case job.ChannelPut:
-				loaded = append(loaded, c.Channel.Name)
-			default:
-				// Not what this test is about.
+	return path
+}
+
+// loadOld names what is loaded of a file that is kept, and the keys of its jobs.
+func loadOld(t *testing.T, s *sqlite.Store) (head queue.Head, loaded, keys []string) {
+	t.Helper()
+	head, err := s.Load(t.Context(), func(c job.Change) error {
+		switch c := c.(type) {
+		case job.JobAdded:
+			loaded = append(loaded, "job "+c.Spec.ID.String()[35:])
+			keys = append(keys, c.Spec.Key)
+			if c.Running != (c.Spec.ID == oldID('j', 2)) || c.Staging.IsZero() == (c.Spec.ID == oldID('j', 7)) {
+				t.Errorf("job loaded as %+v", c)
 			}
-			return nil
-		})
-		if err != nil {
-			t.Fatal(err)
+		case job.BuildReferred:
+			want := []job.Ref{{Job: oldID('j', 3)}, {Job: oldID('j', 1), Optional: true, Ended: job.Succeeded}}
+			if c.Build == oldID('b', 6) {
+				want = []job.Ref{{Job: oldID('j', 7)}}
+			}
+			if d := cmp.Diff(want, c.Refs); d != "" {
+				t.Errorf("references (-want +got):\n%s", d)
+			}
+		case job.BuildAdded:
+			loaded = append(loaded, c.Build.Name)
+		case job.WorkerPut:
+			loaded = append(loaded, c.Worker.Name)
+		case job.ChannelPut:
+			loaded = append(loaded, c.Channel.Name)
+		default:
+			// Not what this test is about.
 		}
-		if d := cmp.Diff(queue.Head{Number: 4, Seq: 4}, head); d != "" {
-			t.Errorf("head (-want +got):\n%s", d)
-		}
-		if d := cmp.Diff([]string{"main", "w", "build", "job 2", "job 3"}, loaded); d != "" {
-			t.Errorf("loaded (-want +got):\n%s", d)
-		}
-		attempts, err := s.Attempts(t.Context(), oldID('j', 1))
-		if err != nil || len(attempts) != 1 || string(attempts[0].Result) != "result" {
-			t.Errorf("attempts = %+v, %v", attempts, err)
-		}
-		rounds, err := s.Feed(t.Context(), 0, 10)
-		if err != nil || len(rounds) != 4 {
-			t.Errorf("%d rounds, %v; want 4", len(rounds), err)
-		}
-		if err := s.Close(); err != nil {
-			t.Fatal(err)
-		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
 	}
+	return head, loaded, keys
+}
+
+// schema gives what a file's tables and indexes are made of, by name.
+func schema(t *testing.T, path string) map[string]string {
+	t.Helper()
 	c, err := zombie.OpenConn(path, zombie.OpenReadOnly)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer c.Close()
-	n, err := sqlitex.ResultInt(c.Prep("SELECT count(*) FROM sqlite_schema WHERE name IN ('build_live', 'build_ref_job')"))
-	if err != nil || n != 2 {
-		t.Errorf("%d of the indexes of version 2 are there (%v)", n, err)
+	made := map[string]string{}
+	err = sqlitex.Execute(c, "SELECT name, sql FROM sqlite_schema", &sqlitex.ExecOptions{ResultFunc: func(s *zombie.Stmt) error {
+		made[s.ColumnText(0)] = s.ColumnText(1)
+		return nil
+	}})
+	if err != nil {
+		t.Fatal(err)
 	}
+	return made
 }
 
 // What is not a store of this or an earlier headrace is refused and stays as it was.

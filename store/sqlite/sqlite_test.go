@@ -2,16 +2,17 @@ package sqlite_test
 
 import (
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"testing"
 
 	zombie "zombiezen.com/go/sqlite"
 	"zombiezen.com/go/sqlite/sqlitex"
 
-	"github.com/headrace/headrace/job"
 	"github.com/headrace/headrace/store/memory"
 	"github.com/headrace/headrace/store/sqlite"
 	"github.com/headrace/headrace/store/storetest"
@@ -61,14 +62,38 @@ func (p *place) Open(t testing.TB) storetest.Store {
 	return s
 }
 
-func (p *place) Damage(t testing.TB, id job.ID) {
+// damages spoil the record that is named.
+var damages = map[string]string{
+	"job": "UPDATE job SET spec = x'ff' WHERE lower(hex(id)) = ?",
+	"live": `UPDATE live SET tally = x'ff', own = x'ff', attempt = CASE state WHEN 2 THEN x'ff' END
+		WHERE seq = (SELECT seq FROM job WHERE lower(hex(id)) = ?)`,
+	"ended": "UPDATE ended SET body = x'ff' WHERE seq = (SELECT seq FROM job WHERE lower(hex(id)) = ?)",
+	"attempt": `UPDATE attempt SET body = x'ff' WHERE (SELECT lower(hex(id)) || '/' || attempt.number FROM job
+		WHERE seq = attempt.seq) = ?`,
+	"build":          "UPDATE build SET body = x'ff' WHERE lower(hex(id)) = ?",
+	"worker":         "UPDATE worker SET body = x'ff' WHERE name = ?",
+	"channel":        "UPDATE channel SET body = x'ff' WHERE name = ?",
+	"cached_failure": "UPDATE cached_failure SET body = x'ff' WHERE key = ?",
+	"feed":           "UPDATE feed SET changes = x'ff' WHERE number = CAST(? AS INTEGER)",
+}
+
+// lastAttempt spoils the attempt that ended with its job.
+const lastAttempt = "UPDATE ended SET attempt = x'ff' WHERE seq = (SELECT seq FROM job WHERE lower(hex(id)) || '/1' = ?)"
+
+func (p *place) Damage(t testing.TB, table, key string) {
 	p.Open(t)
 	p.Close(nil)
 	c, err := zombie.OpenConn(p.path(), zombie.OpenReadWrite)
 	if err != nil {
 		t.Fatal(err)
 	}
-	err = sqlitex.Execute(c, "UPDATE job SET spec = x'ff' WHERE id = ?", &sqlitex.ExecOptions{Args: []any{id[:]}})
+	args := &sqlitex.ExecOptions{Args: []any{strings.ReplaceAll(key, "-", "")}}
+	if err = sqlitex.Execute(c, damages[table], args); err == nil && table == "attempt" && c.Changes() == 0 {
+		err = sqlitex.Execute(c, lastAttempt, args)
+	}
+	if err == nil && c.Changes() != 1 {
+		err = fmt.Errorf("damage %q of table %s: there is none", key, table)
+	}
 	if err = errors.Join(err, c.Close()); err != nil {
 		t.Fatal(err)
 	}
@@ -93,9 +118,9 @@ func TestContract(t *testing.T) {
 
 type model struct{ disk *memory.Disk }
 
-func (m model) Open(testing.TB) storetest.Store { return m.disk.Open() }
-func (m model) Damage(testing.TB, job.ID)       {}
-func (m model) Close(testing.TB)                {}
+func (m model) Open(testing.TB) storetest.Store   { return m.disk.Open() }
+func (m model) Damage(testing.TB, string, string) {}
+func (m model) Close(testing.TB)                  {}
 
 func TestSameAsMemory(t *testing.T) {
 	t.Parallel()

@@ -10,6 +10,7 @@ import (
 	"sync"
 
 	"github.com/headrace/headrace/queue"
+	"github.com/headrace/headrace/store/rows"
 )
 
 // Options say how a store is opened; the zero value is right for most.
@@ -39,7 +40,7 @@ type Store struct {
 
 	mu  sync.Mutex // held by the one who writes
 	w   *conn
-	tx  batch
+	tx  rows.Batch
 	err error // once it is closed
 }
 

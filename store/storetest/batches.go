@@ -82,6 +82,43 @@ func testImpossible(t *testing.T, p *place) {
 	p.commit(t, possible...)
 }
 
+// One batch may take a job and a build away and bring others of their ids, and be done with what it brings.
+func testIDAgain(t *testing.T, p *place) {
+	again := func(n int64) job.JobAdded {
+		a := added(n, 3)
+		a.Spec.ID = jobID(1)
+		return a
+	}
+	build := func(n int64) job.BuildAdded {
+		r := buildRecord(n)
+		r.Build.ID = buildID(2)
+		return job.BuildAdded{BuildRecord: r}
+	}
+	refer := job.BuildReferred{Build: buildID(2), Refs: []job.Ref{{Job: jobID(1)}}}
+	p.commit(t, added(1), build(2), added(3), refer, finished(3, job.Failed))
+	p.commit(t, cancelled(1), job.JobDeleted{Job: jobID(1)}, job.BuildEnded{Build: buildID(2), Outcome: job.Failed},
+		job.BuildDeleted{Build: buildID(2)}, again(4), build(5), refer, settled(3), job.JobDeleted{Job: jobID(3)},
+		started(4, 1), job.JobProgress{Job: jobID(4), Seq: 4, Result: []byte("a")}, job.JobProgress{Job: jobID(4), Seq: 4, Result: []byte("b")},
+		job.BuildBumped{Build: buildID(2), Priority: 1}, job.BuildBumped{Build: buildID(2), Priority: 2}, refer,
+		job.JobDeleted{Job: jobID(1)}, again(6), refer)
+	p.reopen(t)
+	_, changes := load(t, p.Store)
+	last, b := again(6), build(5)
+	b.Build.Priority = 2
+	same(t, "loaded", []job.Change{b, loaded(last.Record), refer}, changes)
+	same(t, "payload", queue.Payload{Args: []byte("args 6")}, payload(t, p.Store, jobID(1)))
+	same(t, "dependents", []job.ID{jobID(1)}, dependents(t, p.Store, jobID(3)))
+}
+
+func dependents(t testing.TB, s Store, id job.ID) []job.ID {
+	t.Helper()
+	ids, err := s.Dependents(t.Context(), id)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return ids
+}
+
 func testLargeBatch(t *testing.T, p *place) {
 	const n = 2500
 	var changes []job.Change
@@ -110,53 +147,6 @@ func testLargeBatch(t *testing.T, p *place) {
 	if err != nil || len(rounds[0].Changes) != len(changes) {
 		t.Errorf("the round has %d changes (%v), want %d", len(rounds[0].Changes), err, len(changes))
 	}
-}
-
-// A record that cannot be read is set aside, with a stand-in for it while it is live, and the rest goes on.
-func testDamage(t *testing.T, p *place) {
-	p.commit(t, added(1), added(2), added(3), added(4, 2), started(2, 1), added(5), started(5, 1))
-	p.commit(t, ran(4, job.Succeeded)...)
-	held := finished(5, job.Cancelled)
-	held.Held = true
-	p.commit(t, held)
-	for _, n := range []int64{2, 4, 5} {
-		p.Damage(t, jobID(n))
-		p.reopen(t)
-	}
-	head, changes := load(t, p.Store)
-	e := *held.Attempt
-	e.Result = nil
-	ended := job.Record{
-		Spec: job.Spec{ID: jobID(5)}, Seq: 5, End: &held.End, Held: true, Open: true, Last: &e.Attempt, LastEnd: &e,
-	}
-	same(t, "loaded", []job.Change{
-		loaded(record(1)),
-		job.JobAdded{Record: job.Record{Spec: job.Spec{ID: jobID(2)}, Seq: 2}},
-		loaded(record(3)),
-		job.JobAdded{Record: ended},
-	}, changes)
-	for i := range head.Corrupt {
-		if head.Corrupt[i].Err == nil {
-			t.Errorf("%+v has no error", head.Corrupt[i])
-		}
-		head.Corrupt[i].Err = nil
-	}
-	same(t, "corrupt", []queue.Corrupt{
-		{Table: "job", Key: jobID(2).String(), Job: jobID(2), Seq: 2}, {Table: "job", Key: jobID(5).String(), Seq: 5},
-	}, head.Corrupt)
-	same(t, "found", map[job.ID]*job.Record(nil), lookup(t, p.Store, &queue.Query{Jobs: []job.ID{jobID(4)}}).Jobs)
-	if list := jobs(t, p.Store, queue.JobFilter{}); len(list) != 2 {
-		t.Errorf("%d jobs listed, want the 2 that can be read", len(list))
-	}
-	// They can be ended and deleted all the same.
-	end := finished(2, job.Aborted)
-	end.Attempt, end.Open = nil, false
-	p.commit(t, end, settled(5), job.JobFreed{Job: jobID(5), Seq: 5})
-	p.commit(t, job.JobDeleted{Job: jobID(2)}, job.JobDeleted{Job: jobID(4)}, job.JobDeleted{Job: jobID(5)})
-	p.reopen(t)
-	head, changes = load(t, p.Store)
-	same(t, "head", queue.Head{Number: p.number, Seq: 5}, head)
-	same(t, "loaded", []job.Change{loaded(record(1)), loaded(record(3))}, changes)
 }
 
 // Readers see each batch whole, and each one that has been acknowledged.

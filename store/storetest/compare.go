@@ -1,6 +1,7 @@
 package storetest
 
 import (
+	"fmt"
 	"reflect"
 	"testing"
 
@@ -74,6 +75,7 @@ func (w *world) one(in int) bool      { return w.pick(in) == 0 }
 func (w *world) text() string         { return []string{"", "a", "b", "ü \n'", "\x00c"}[w.pick(5)] }
 func (w *world) key() string          { return []string{"", "key 1", "key 2"}[w.pick(3)] }
 func (w *world) channel() string      { return []string{"main", "other"}[w.pick(2)] }
+func (w *world) kind() string         { return []string{"command", "other"}[w.pick(2)] }
 func (w *world) count() int64         { return rapid.Int64Range(-3, 1<<40).Draw(w.t, "count") }
 func (w *world) small() int32         { return int32(w.pick(7)) - 3 }
 func (w *world) outcome() job.Outcome { return job.Outcome(w.pick(7) + 1) }
@@ -121,6 +123,32 @@ func (w *world) committed(ok bool) {
 	}
 }
 
+// filter gives one of any combination.
+func (w *world) filter() (f queue.JobFilter) {
+	for range w.pick(4) {
+		switch w.pick(8) {
+		case 0:
+			f.IDs = append(f.IDs, jobID(int64(w.pick(int(w.seq)+1))))
+		case 1:
+			f.Build = buildID(int64(w.pick(int(w.seq) + 1)))
+		case 2:
+			f.Channel = w.channel()
+		case 3:
+			f.Kind = w.kind()
+		case 4:
+			f.Name = fmt.Sprintf("job %d", w.pick(3))
+		case 5:
+			f.Key = w.key()
+		case 6:
+			f.State = []string{"Blocked", "Ready", "Running", "Done"}[w.pick(4)]
+		case 7:
+			f.Outcome = w.outcome()
+		}
+	}
+	f.Before, f.Limit = int64(w.pick(int(w.seq)+2)), w.pick(4)
+	return f
+}
+
 func (w *world) compare(t *testing.T, model, store Store) {
 	n := everything(w.seq+1, 6)
 	for _, c := range []string{"main", "other"} {
@@ -131,6 +159,9 @@ func (w *world) compare(t *testing.T, model, store Store) {
 	}
 	for _, j := range w.jobs {
 		n.likenesses = append(n.likenesses, j.likeness)
+	}
+	for range 6 {
+		n.filters = append(n.filters, w.filter())
 	}
 	want, got := ask(w.t, t.Context(), model, n), ask(w.t, t.Context(), store, n)
 	if reflect.DeepEqual(want, got) {

@@ -64,7 +64,15 @@ func ask(t fataler, ctx context.Context, s Store, n *names) *answers {
 		check("Jobs")
 		a.Lists = append(a.Lists, list)
 	}
-	for _, f := range []queue.BuildFilter{{}, {Live: true}, {IDs: n.builds, Limit: 2}, {Before: a.Head.Seq}} {
+	for _, f := range []queue.BuildFilter{
+		{},
+		{Live: true},
+		{IDs: n.builds, Limit: 2},
+		{Before: a.Head.Seq},
+		{Name: "build 3"},
+		{Name: "build 2", Live: true},
+		{Name: "build 4", IDs: n.builds, Before: a.Head.Seq},
+	} {
 		list, lerr := s.Builds(ctx, f)
 		err = lerr
 		check("Builds")

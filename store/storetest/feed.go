@@ -113,8 +113,10 @@ func testTruncated(t *testing.T, p *place) {
 	}
 	for range 2 {
 		for _, after := range []uint64{0, 1} {
-			if _, err := p.Store.Feed(ctx, after, 10); !errors.Is(err, queue.ErrFeedTruncated) {
-				t.Errorf("Feed after round %d: %v, want ErrFeedTruncated", after, err)
+			_, err := p.Store.Feed(ctx, after, 10)
+			var gap *queue.FeedGapError
+			if !errors.Is(err, queue.ErrFeedTruncated) || !errors.As(err, &gap) || gap.After != after || gap.Next != 2 || gap.Err != nil {
+				t.Errorf("Feed after round %d: %v, want ErrFeedTruncated up to round 2", after, err)
 			}
 		}
 		rounds, err := p.Store.Feed(ctx, 2, 1)

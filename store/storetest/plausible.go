@@ -30,7 +30,7 @@ func (w *world) addJob() job.Change {
 	r := job.Record{
 		Seq: w.seq, At: w.at, Wake: job.Time(w.count()), Delay: time.Duration(w.count()),
 		Spec: job.Spec{
-			ID: jobID(w.seq), Name: fmt.Sprintf("job %d", w.pick(3)), Channel: w.channel(), Kind: "command", Key: w.key(),
+			ID: jobID(w.seq), Name: fmt.Sprintf("job %d", w.pick(3)), Channel: w.channel(), Kind: w.kind(), Key: w.key(),
 			System: w.text(), Features: w.strings(), Pin: w.text(), Exclusive: w.one(2), NotBefore: job.Time(w.count()),
 			Gate: job.Gate{Key: w.text(), Limit: w.small()}, Retry: job.Retry{Aborts: w.small(), Delay: time.Duration(w.count())},
 			CacheFailure: w.one(2), Reuse: w.one(2), Estimate: time.Duration(w.count()), Args: w.bytes(),

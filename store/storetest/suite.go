@@ -18,9 +18,11 @@ type Reopener interface {
 	// Open gives a store on what is committed. A store given before is dead, as if its process had been
 	// killed, and is not used again. The suite closes none of them.
 	Open(t testing.TB) Store
-	// Damage makes the stored description of the job unreadable, as a bad disk might. The next use of the
-	// place is Open.
-	Damage(t testing.TB, id job.ID)
+	// Damage makes a stored record unreadable, as a bad disk might. The next use of the place is Open. The tables,
+	// and what names a record there: job, live, ended (what never changes of a job, what does, and its end: a job's ID),
+	// attempt (the job's ID, a slash and the number), build (its ID), worker, channel (a name), cached_failure (a key),
+	// feed (a number).
+	Damage(t testing.TB, table, key string)
 	// Close frees the place and the stores on it.
 	Close(t testing.TB)
 }
@@ -54,8 +56,14 @@ func Run(t *testing.T, open func(t testing.TB) Reopener) {
 		{"FeedHasNoSecrets", testSecrets},
 		{"FeedTruncated", testTruncated},
 		{"ImpossibleChange", testImpossible},
+		{"IDAgainInOneBatch", testIDAgain},
 		{"LargeBatch", testLargeBatch},
-		{"DamagedJob", testDamage},
+		{"DamagedJob", testDamagedJob},
+		{"DamagedPartsOfJob", testDamagedParts},
+		{"DamagedJobInUse", testDamagedInUse},
+		{"DamagedBuild", testDamagedBuild},
+		{"DamagedSettings", testDamagedSettings},
+		{"DamagedFeed", testDamagedFeed},
 		{"ReadsDuringCommits", testReads},
 		{"ContextEnds", testContext},
 		{"HistoryFilters", testFilters},

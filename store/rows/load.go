@@ -1,0 +1,193 @@
+package rows
+
+import (
+	"errors"
+	"time"
+
+	"github.com/headrace/headrace/job"
+	"github.com/headrace/headrace/queue"
+	"github.com/headrace/headrace/store/codec"
+)
+
+// Head is the row that says where a store stands.
+type Head struct {
+	Number  uint64
+	At      job.Time
+	Seq     int64
+	Dropped uint64 // the newest round that the feed has lost
+}
+
+// ErrHeadless reports that a store does not say where it stands.
+var ErrHeadless = errors.New("the head row is missing")
+
+// ReadHead reads the head; ErrHeadless if there is none.
+func ReadHead(t Tables) (Head, error) {
+	var h Head
+	err := ErrHeadless
+	if fault := t.Read(GetHead, 0, nil, func(_ int, c Columns) error {
+		h, err = Head{uint64(c.Int()), job.Time(c.Int()), c.Int(), uint64(c.Int())}, nil
+		return nil
+	}); fault != nil {
+		err = fault
+	}
+	return h, err
+}
+
+// loading is one Load under way.
+type loading struct {
+	t    Tables
+	fn   func(job.Change) error
+	head queue.Head
+}
+
+// Load reads what queue.Store's Load gives, of one moment of the store.
+func Load(t Tables, fn func(job.Change) error) (queue.Head, error) {
+	l := loading{t: t, fn: fn}
+	err := l.run()
+	return l.head, err
+}
+
+func (l *loading) run() error {
+	h, err := ReadHead(l.t)
+	if err != nil {
+		return err
+	}
+	l.head = queue.Head{Number: h.Number, Seq: h.Seq}
+	var builds []job.ID
+	var seqs []Value
+	for _, step := range []func() error{
+		l.channels,
+		l.classes,
+		l.workers,
+		func() error { return l.usage(h.At) },
+		func() error {
+			return l.builds(func(b *job.BuildRecord) {
+				builds = append(builds, b.Build.ID)
+				seqs = append(seqs, number(b.Seq))
+			})
+		},
+		l.jobs,
+	} {
+		if err := step(); err != nil {
+			return err
+		}
+	}
+	return l.refs(builds, seqs)
+}
+
+func (l *loading) corrupt(table, key string, err error) {
+	l.head.Corrupt = append(l.head.Corrupt, queue.Corrupt{Table: table, Key: key, Err: err})
+}
+
+func (l *loading) channels() error {
+	return l.t.Read(Channels, 0, nil, func(_ int, c Columns) error {
+		name := c.Text()
+		v, err := codec.DecodeChannel(c.Bytes())
+		if err != nil {
+			l.corrupt("channel", name, err)
+			return nil
+		}
+		return l.fn(job.ChannelPut{Channel: v})
+	})
+}
+
+func (l *loading) classes() error {
+	return l.t.Read(Classes, 0, nil, func(_ int, c Columns) error {
+		k := job.Class{Channel: c.Text(), Kind: c.Text(), System: c.Text(), Features: c.Text(), Pin: c.Text()}
+		return l.fn(job.ClassMarked{Class: k, Since: job.Time(c.Int())})
+	})
+}
+
+func (l *loading) workers() error {
+	return l.t.Read(Workers, 0, nil, func(_ int, c Columns) error {
+		name := c.Text()
+		v, err := codec.DecodeWorker(c.Bytes())
+		if err != nil {
+			l.corrupt("worker", name, err)
+			return nil
+		}
+		return l.fn(job.WorkerPut{Worker: v})
+	})
+}
+
+func (l *loading) usage(at job.Time) error {
+	return l.t.Read(Usage, 1, []Value{number(queue.FirstSlice(at))}, func(_ int, c Columns) error {
+		u := job.UsagePut{Slice: c.Int(), Channel: c.Text(), Group: c.Text()}
+		u.Used = time.Duration(c.Int())
+		return l.fn(u)
+	})
+}
+
+func (l *loading) builds(found func(*job.BuildRecord)) error {
+	return l.t.Read(LiveBuilds, 0, nil, func(_ int, c Columns) error {
+		b, err := Build(c)
+		if err != nil {
+			id := b.Build.ID
+			l.head.Corrupt = append(l.head.Corrupt, queue.Corrupt{Table: "build", Key: id.String(), Build: id, Seq: b.Seq, Err: err})
+			b = job.BuildRecord{Seq: b.Seq, At: b.At, Active: b.Active, Staged: b.Staged, Build: job.Build{ID: id}}
+		}
+		found(&b)
+		return l.fn(job.BuildAdded{BuildRecord: b})
+	})
+}
+
+func (l *loading) jobs() error {
+	return l.t.Read(LiveJobs, 0, nil, func(_ int, c Columns) error {
+		r, lost, err := Record(c)
+		if lost != nil {
+			l.corrupt("attempt", r.Spec.ID.String(), lost)
+			r.Held = false // nobody could let go of it
+		}
+		if err != nil {
+			v := queue.Corrupt{Table: "job", Key: r.Spec.ID.String(), Job: r.Spec.ID, Seq: r.Seq, Err: err}
+			r = standIn(r)
+			if r.End != nil {
+				v.Job = job.ID{}
+			}
+			l.head.Corrupt = append(l.head.Corrupt, v)
+		}
+		return l.fn(job.JobAdded{Record: *r})
+	})
+}
+
+// refs gives each build its references.
+func (l *loading) refs(builds []job.ID, seqs []Value) error {
+	if len(builds) == 0 {
+		return nil
+	}
+	var refs []job.Ref
+	at := 0
+	give := func() error {
+		if len(refs) == 0 {
+			return nil
+		}
+		c := job.BuildReferred{Build: builds[at], Refs: refs}
+		refs = nil
+		return l.fn(c)
+	}
+	err := l.t.Read(Refs, 1, seqs, func(key int, c Columns) error {
+		if key != at {
+			if err := give(); err != nil {
+				return err
+			}
+			at = key
+		}
+		refs = append(refs, reference(c))
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	return give()
+}
+
+// standIn gives what the engine needs of a live job whose record cannot be read. One that is Done has nothing left
+// to do but to tell its dependents and to be let go of.
+func standIn(r *job.Record) *job.Record {
+	v := &job.Record{Seq: r.Seq, Spec: job.Spec{ID: r.Spec.ID}}
+	if r.End != nil {
+		v.End, v.Open, v.Last, v.LastEnd = r.End, r.Open, r.Last, r.LastEnd
+		v.Held = r.Held && r.Last != nil
+	}
+	return v
+}

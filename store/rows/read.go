@@ -1,0 +1,240 @@
+package rows
+
+import (
+	"time"
+
+	"github.com/headrace/headrace/job"
+	"github.com/headrace/headrace/queue"
+	"github.com/headrace/headrace/store/codec"
+)
+
+// Nothing is what a Lookup has found before it begins.
+func Nothing() *queue.Found {
+	return &queue.Found{
+		Facts: job.Facts{
+			Jobs: map[job.ID]*job.Record{}, Kept: map[job.Likeness]job.ID{}, Cached: map[job.Identity]*job.FailureCached{},
+			Took: map[job.Series]time.Duration{}, Builds: map[job.ID]*job.BuildRecord{},
+		},
+		Answers: map[job.ID][]byte{},
+	}
+}
+
+// Lookup adds to f what queue.Store's Lookup finds.
+func Lookup(t Tables, q *queue.Query, f *queue.Found) error {
+	l := lookup{t, q, f}
+	for _, step := range []func() error{l.jobs, l.builds, l.answers, l.kept, l.cached, l.took} {
+		if err := step(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+type lookup struct {
+	t Tables
+	q *queue.Query
+	f *queue.Found
+}
+
+// read asks for each key, of which each has so many of the values; for none it asks nothing.
+func (l *lookup) read(q Query, width int, keys []Value, f func(key int, c Columns) error) error {
+	if len(keys) == 0 {
+		return nil
+	}
+	return l.t.Read(q, width, keys, f)
+}
+
+func idents(ids []job.ID) []Value {
+	keys := make([]Value, len(ids))
+	for i := range ids {
+		keys[i] = ident(ids[i])
+	}
+	return keys
+}
+
+// jobs finds jobs, and the results of their last attempts where those stand.
+func (l *lookup) jobs() error {
+	var own, earlier []*job.Record
+	err := l.read(SettledJob, 1, idents(l.q.Jobs), func(i int, c Columns) error {
+		r, inJob, _, err := record(c)
+		if err != nil {
+			return nil
+		}
+		l.f.Jobs[l.q.Jobs[i]] = r
+		switch {
+		case r.LastEnd == nil:
+		case inJob:
+			own = append(own, r)
+		default:
+			earlier = append(earlier, r)
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	keys := make([]Value, 0, max(len(own), 2*len(earlier)))
+	for _, r := range own {
+		keys = append(keys, number(r.Seq))
+	}
+	err = l.read(LastResult, 1, keys, func(i int, c Columns) error { own[i].LastEnd.Result = c.Bytes(); return nil })
+	if err != nil {
+		return err
+	}
+	keys = keys[:0]
+	for _, r := range earlier {
+		keys = append(keys, number(r.Seq), number(r.LastEnd.Number))
+	}
+	return l.read(AttemptResult, 2, keys, func(i int, c Columns) error { earlier[i].LastEnd.Result = c.Bytes(); return nil })
+}
+
+func (l *lookup) builds() error {
+	return l.read(EndedBuild, 1, idents(l.q.Builds), func(i int, c Columns) error {
+		if b, err := Build(c); err == nil {
+			l.f.Builds[l.q.Builds[i]] = &b
+		}
+		return nil
+	})
+}
+
+func (l *lookup) answers() error {
+	return l.read(GetAnswer, 1, idents(l.q.Requests), func(i int, c Columns) error {
+		l.f.Answers[l.q.Requests[i]] = c.Append([]byte{})
+		return nil
+	})
+}
+
+// kept finds the newest success of each likeness. Nearly always it is the first that is looked at.
+func (l *lookup) kept() error {
+	keys := make([]Value, 0, 5*len(l.q.Kept))
+	for i := range l.q.Kept {
+		k := l.q.Kept[i].Identity()
+		keys = append(keys, text(k.Key), text(k.Kind), text(k.Channel), number(job.Succeeded), number(int64(queue.KeptMost)))
+	}
+	return l.read(Kept, 5, keys, func(i int, c Columns) error {
+		k := l.q.Kept[i]
+		if _, ok := l.f.Kept[k]; ok {
+			return nil
+		}
+		id := readID(c)
+		s, err := codec.DecodeSpec(c.Bytes())
+		s.Channel, s.Kind = k.Class.Channel, k.Class.Kind // which the row has beside the spec
+		if err == nil && s.Class() == k.Class {
+			l.f.Kept[k] = id
+		}
+		return nil
+	})
+}
+
+func (l *lookup) cached() error {
+	keys := make([]Value, 0, 3*len(l.q.Cached))
+	for _, k := range l.q.Cached {
+		keys = append(keys, text(k.Channel), text(k.Kind), text(k.Key))
+	}
+	return l.read(Failure, 3, keys, func(i int, c Columns) error {
+		if v, err := codec.DecodeFailure(c.Bytes()); err == nil {
+			l.f.Cached[l.q.Cached[i]] = &v
+		}
+		return nil
+	})
+}
+
+func (l *lookup) took() error {
+	keys := make([]Value, 0, 3*len(l.q.Took))
+	for _, k := range l.q.Took {
+		keys = append(keys, text(k.Channel), text(k.Kind), text(k.Name))
+	}
+	return l.read(Took, 3, keys, func(i int, c Columns) error {
+		l.f.Took[l.q.Took[i]] = readLearned(c).took
+		return nil
+	})
+}
+
+// Rounds reads what queue.Store's Feed gives.
+func Rounds(t Tables, after uint64, limit int) ([]queue.Round, error) {
+	h, err := ReadHead(t)
+	if err != nil {
+		return nil, err
+	}
+	page := queue.NewFeedPage(after, h.Dropped, h.Number, limit)
+	if page.More() {
+		err = t.Read(Feed, 2, []Value{number(after), number(int64(limit))}, func(_ int, c Columns) error {
+			r := queue.Round{Number: uint64(c.Int()), At: job.Time(c.Int())}
+			var unreadable error
+			if page.More() {
+				r.Changes, unreadable = codec.DecodeChanges(c.Bytes())
+			}
+			page.Add(r, unreadable)
+			return nil
+		})
+	}
+	if err != nil {
+		return nil, err
+	}
+	return page.End()
+}
+
+// ReadRefs reads what queue.History's Refs gives.
+func ReadRefs(t Tables, build job.ID) ([]job.Ref, error) {
+	var seq []Value
+	err := t.Read(GetBuild, 1, []Value{ident(build)}, func(_ int, c Columns) error {
+		seq = []Value{number(c.Int())}
+		return nil
+	})
+	if err != nil || seq == nil {
+		return nil, err
+	}
+	var refs []job.Ref
+	err = t.Read(Refs, 1, seq, func(_ int, c Columns) error {
+		refs = append(refs, reference(c))
+		return nil
+	})
+	return refs, err
+}
+
+// ReadAttempts reads what queue.History's Attempts gives.
+func ReadAttempts(t Tables, id job.ID) ([]job.AttemptEnd, error) {
+	var ended []job.AttemptEnd
+	take := func(_ int, c Columns) error {
+		a, err := codec.DecodeAttemptEnd(c.Bytes())
+		if err != nil {
+			return nil
+		}
+		a.Result = c.Bytes()
+		// A late finish stands where the engine had judged the same attempt before.
+		if n := len(ended); n > 0 && ended[n-1].Number == a.Number {
+			ended = ended[:n-1]
+		}
+		ended = append(ended, a)
+		return nil
+	}
+	for _, q := range []Query{Attempts, EndedAttempt} {
+		if err := t.Read(q, 1, []Value{ident(id)}, take); err != nil {
+			return nil, err
+		}
+	}
+	return ended, nil
+}
+
+// ReadPayload reads what queue.History's Payload gives.
+func ReadPayload(t Tables, id job.ID) (queue.Payload, error) {
+	var p queue.Payload
+	err := queue.ErrNotFound
+	if fault := t.Read(Payload, 1, []Value{ident(id)}, func(_ int, c Columns) error {
+		p, err = queue.Payload{Args: c.Bytes(), Result: c.Bytes()}, nil
+		return nil
+	}); fault != nil {
+		err = fault
+	}
+	return p, err
+}
+
+// ReadDependents reads what queue.History's Dependents gives.
+func ReadDependents(t Tables, id job.ID) ([]job.ID, error) {
+	var ids []job.ID
+	err := t.Read(Dependents, 1, []Value{ident(id)}, func(_ int, c Columns) error {
+		ids = append(ids, readID(c))
+		return nil
+	})
+	return ids, err
+}
