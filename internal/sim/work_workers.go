@@ -3,7 +3,6 @@ package sim
 import (
 	"context"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/headrace/headrace/job"
@@ -107,7 +106,9 @@ func (w *world) stopAsking() {
 	w.note("%s waits no more", c.waiter.worker)
 	c.cancel()
 	w.settle()
-	w.m.waiters = slices.DeleteFunc(w.m.waiters, func(x *mWaiter) bool { return x == c.waiter })
+	if k := w.m.worker(c.waiter.worker); k != nil {
+		k.waiters = filter(k.waiters, func(x *mWaiter) bool { return x != c.waiter })
+	}
 	c.waiter.kind = "gone"
 	w.m.round()
 }
@@ -147,11 +148,7 @@ func (w *world) renew(beats []queue.Beat) {
 		w.fail("heartbeat: %v", err)
 	}
 	for i, b := range beats {
-		want := w.m.beat(b.Lease)
-		if want == done && !b.Output.IsZero() {
-			l := w.m.job(b.Lease.Job).lease
-			l.output, l.heard = w.m.now, true
-		}
+		want := w.m.beat(b)
 		w.seen["heartbeat "+kindOf(errs[i])]++
 		if kindOf(errs[i]) != want {
 			w.fail("the heartbeat of %s was answered %v, want %q", b.Lease.Job, errs[i], want)

@@ -44,10 +44,7 @@ func (f *Failure) Error() string {
 func Run(seed uint64, steps int, settle func()) (res Result, err error) {
 	w := &world{
 		seed: seed, rng: rand.New(rand.NewPCG(seed, 1)), settle: settle, disk: memory.NewDisk(),
-		m: &model{
-			channels: map[string]job.Channel{}, failures: map[job.Identity]job.FailureCached{},
-			took: map[job.Series][]time.Duration{},
-		},
+		m:    &model{channels: map[string]job.Channel{}, failures: map[job.Identity]job.FailureCached{}},
 		seen: map[string]int{}, faulty: true, abandoned: map[job.ID]bool{},
 	}
 	w.m.now = w.now()
@@ -208,7 +205,7 @@ func (w *world) reopen() {
 // drawnWake takes over the jitter that the engine drew.
 func (w *world) drawnWake(j *mJob, least, span time.Duration) (at job.Time) {
 	for _, c := range w.changes() {
-		if c, ok := c.(job.JobRetried); ok && c.Job == j.ID && c.Attempt.Number == j.attempts {
+		if c, ok := c.(job.JobRetried); ok && c.Job == j.ID && c.Attempt.Number == j.last.Number {
 			at = c.Wake
 		}
 	}
@@ -278,6 +275,21 @@ func (w *world) arm() {
 func (w *world) chance(n int) bool { return w.rng.IntN(n) == 0 }
 
 func pick[T any](w *world, list ...T) T { return list[w.rng.IntN(len(list))] }
+
+// The kinds of replies. Each but done is a refusal.
+const (
+	done     = ""
+	notFound = "not-found"
+	ended    = "ended"
+	busy     = "busy"
+	needed   = "needed"
+	lost     = "lease-lost"
+	alive    = "worker-live"
+	invalid  = "invalid"
+	conflict = "conflict"
+	cyclic   = "cycle"
+	again    = "retry" // nobody knows whether it happened
+)
 
 // kindOf sorts errors by what the caller can do about them.
 func kindOf(err error) string {
