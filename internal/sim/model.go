@@ -32,9 +32,9 @@ type model struct {
 
 type mJob struct {
 	job.Spec
-	needs    []*mNeed
-	at, wake job.Time  // asked for; not to start before
-	own      []*mBuild // if it was asked for outside any build: what a build of its own would be
+	needs    map[*mJob]*job.Need // in place of those of the Spec
+	at, wake job.Time            // asked for; not to start before
+	own      []*mBuild           // if it was asked for outside any build: what a build of its own would be
 	tally    job.Tally
 	last     *mRun // the newest attempt, all zero before the first
 	end      *job.End
@@ -51,34 +51,15 @@ type mRun struct {
 
 type mBuild struct {
 	job.Build
-	refs    []*mRef
+	refs    map[*mJob]*job.Ref
 	active  bool // under way: its concurrency key has let it in
 	outcome job.Outcome
-}
-
-type mRef struct {
-	job.Ref
-	on *mJob
-}
-
-type mNeed struct {
-	job.Need
-	on *mJob
 }
 
 type mWorker struct {
 	job.Worker
 	seen    job.Time
-	waiters []*mWaiter
-}
-
-type mWaiter struct {
-	worker  string
-	session job.ID
-	want    int
-	load    float64
-	got     []*mJob
-	kind    string // why it ended without work
+	waiters []*leaseCall
 }
 
 // Who is who; nil: nobody.
@@ -92,16 +73,7 @@ func (m *model) worker(name string) *mWorker {
 	return find(m.workers, func(w *mWorker) bool { return w.Name == name })
 }
 
-func (b *mBuild) ref(j *mJob) *mRef { return find(b.refs, func(r *mRef) bool { return r.on == j }) }
-
-func (j *mJob) need(d *mJob) *mNeed { return find(j.needs, func(n *mNeed) bool { return n.on == d }) }
-
-func (m *model) channel(name string) job.Channel {
-	if c, ok := m.channels[name]; ok {
-		return c
-	}
-	return job.DefaultChannel(name)
-}
+func (m *model) channel(name string) job.Channel { return m.channels[name] }
 
 // note keeps what happened, to be compared with what the engine stored.
 func (m *model) note(format string, args ...any) {
@@ -141,9 +113,9 @@ func (m *model) ready(j *mJob) bool {
 
 // blockers are the jobs whose end the job waits for (rule 3).
 func (j *mJob) blockers() (list []*mJob) {
-	for _, n := range j.needs {
-		if n.Policy != job.Order && n.on.end == nil {
-			list = append(list, n.on)
+	for d, n := range j.needs {
+		if n.Policy != job.Order && d.end == nil {
+			list = append(list, d)
 		}
 	}
 	return list
@@ -169,7 +141,7 @@ func (m *model) demand(j *mJob) (d demand) {
 		ranked, d.path = true, max(d.path, path)
 	}
 	for _, b := range slices.Concat(j.own, m.builds) {
-		if r := b.ref(j); r != nil && b.outcome == 0 {
+		if r := b.refs[j]; r != nil && b.outcome == 0 {
 			d.by = append(d.by, b)
 			if b.active {
 				rank(b.Priority+r.Priority, 0)
@@ -177,7 +149,7 @@ func (m *model) demand(j *mJob) (d demand) {
 		}
 	}
 	for _, k := range m.jobs {
-		n := k.need(j)
+		n := k.needs[j]
 		if n == nil || k.end != nil || n.Loose || n.Policy == job.Order && k.Channel != j.Channel {
 			continue
 		}
@@ -191,7 +163,7 @@ func (m *model) demand(j *mJob) (d demand) {
 	}
 	for i, b := range filter(d.by, func(b *mBuild) bool { return b.active }) {
 		limits := b.Limits
-		if r := b.ref(j); r != nil {
+		if r := b.refs[j]; r != nil {
 			limits = r.Limits // that it states for this very job
 		}
 		if i > 0 {
@@ -301,11 +273,11 @@ func (m *model) advance(to job.Time, looks []job.Time) {
 // doom is the end of a job that needed in vain that another succeeds (rule 3). It ends with the first, so that there is
 // one, but for those that end at one moment or had ended before it was asked for. Of these the engine may name any.
 func (m *model) doom(j *mJob) (end *job.End) {
-	for _, n := range j.needs {
-		if e := n.on.end; n.Policy == job.Success && e != nil && e.Outcome != job.Succeeded {
-			root := cmp.Or(e.Root, n.Job)
+	for d, n := range j.needs {
+		if n.Policy == job.Success && d.over() && d.end.Outcome != job.Succeeded {
+			root := cmp.Or(d.end.Root, d.ID)
 			if end == nil || root == m.drawnRoot(j) {
-				end = &job.End{Outcome: job.DependencyFailed, Root: root, RootOutcome: cmp.Or(e.RootOutcome, e.Outcome)}
+				end = &job.End{Outcome: job.DependencyFailed, Root: root, RootOutcome: cmp.Or(d.end.RootOutcome, d.end.Outcome)}
 			}
 		}
 	}
@@ -330,15 +302,21 @@ var severity = []job.Outcome{
 
 // endBuild ends a build whose targets and awaited jobs have ended, by its worst target (rule 4).
 func (m *model) endBuild() bool {
-	open := func(r *mRef) bool { return r.on.end == nil && !r.Optional }
-	b := find(m.builds, func(b *mBuild) bool { return b.outcome == 0 && !slices.ContainsFunc(b.refs, open) })
+	b := find(m.builds, func(b *mBuild) bool {
+		for j, r := range b.refs {
+			if j.end == nil && !r.Optional {
+				return false
+			}
+		}
+		return b.outcome == 0
+	})
 	if b == nil {
 		return false
 	}
 	worst := 0
-	for _, r := range b.refs {
+	for j, r := range b.refs {
 		if !r.Optional && !r.Awaited {
-			worst = max(worst, slices.Index(severity, r.on.end.Outcome))
+			worst = max(worst, slices.Index(severity, j.end.Outcome))
 		}
 	}
 	b.outcome = severity[worst]
@@ -413,15 +391,11 @@ func (m *model) conclude(j *mJob, f *job.Report) {
 	m.note("again %s %s %q %d", j.ID, f.Outcome, f.Detail, j.wake)
 }
 
-// close ends a job as its attempt ended. A verdict may be remembered (rule 1).
+// close ends a job as its attempt ended. A verdict may be remembered, for ever if no TTL is set (rule 1).
 func (m *model) close(j *mJob, f *job.Report) {
 	m.finish(j, job.End{Outcome: f.Outcome, Detail: f.Detail})
-	if f.Outcome == job.Failed && j.CacheFailure {
-		c := job.FailureCached{Job: j.ID, Outcome: job.Failed}
-		if ttl := m.channel(j.Channel).FailureTTL; ttl > 0 {
-			c.Until = m.now.Add(ttl)
-		}
-		m.failures[j.Identity()] = c
+	if ttl := m.channel(j.Channel).FailureTTL; f.Outcome == job.Failed && j.CacheFailure {
+		m.failures[j.Identity()] = job.FailureCached{Job: j.ID, Until: m.now.Add(cmp.Or(ttl, job.MaxDuration))}
 	}
 }
 
@@ -480,7 +454,7 @@ func (m *model) round() {
 		}
 	}
 	for _, w := range m.workers {
-		w.waiters = filter(w.waiters, func(x *mWaiter) bool { return len(x.got) == 0 })
+		w.waiters = filter(w.waiters, func(x *leaseCall) bool { return len(x.due) == 0 })
 	}
 }
 
@@ -489,16 +463,17 @@ func (m *model) round() {
 // soonest. Only higher priorities may have it meanwhile (rule 9).
 func (m *model) serve(turn map[*mWorker]bool) bool {
 	aside := map[*mWorker]*candidate{}
+	open := func(w *mWorker, c *candidate) bool {
+		return (aside[w] == nil || aside[w] == c) && !w.Drained && w.Until <= m.now && capable(w, c.mJob)
+	}
 	best := func(c *candidate) *mWorker {
 		return least(m.workers, m.better, func(w *mWorker) bool {
-			return (aside[w] == nil || aside[w] == c) && !turn[w] && w.wants() > 0 && m.takes(w, c.mJob)
+			return open(w, c) && !turn[w] && w.wants() > 0 && m.slotFree(w, c.mJob)
 		})
 	}
 	soonest := func(c *candidate) *mWorker {
 		sooner := func(a, b *mWorker) int { return cmp.Compare(m.idle(a), m.idle(b)) }
-		return least(m.workers, sooner, func(w *mWorker) bool {
-			return (aside[w] == nil || aside[w] == c) && (w.wants() > 0 || len(m.on(w)) > 0) && m.lets(w, c.mJob)
-		})
+		return least(m.workers, sooner, func(w *mWorker) bool { return open(w, c) && (w.wants() > 0 || len(m.on(w)) > 0) })
 	}
 	queue := m.queue()
 	for _, c := range queue {
@@ -522,8 +497,8 @@ func (m *model) start(j *mJob, w *mWorker) {
 	d, ttl := m.demand(j), m.channel(j.Channel).TTL
 	a := job.Attempt{Number: j.last.Number + 1, Worker: w.Name, Start: m.now, Groups: d.groups, Limits: d.limits}
 	j.last, j.wake = &mRun{of: j, AttemptEnd: job.AttemptEnd{Attempt: a}, leased: true, deadline: m.now.Add(ttl)}, 0
-	x := find(w.waiters, func(x *mWaiter) bool { return len(x.got) < x.want })
-	x.got = append(x.got, j)
+	x := find(w.waiters, func(x *leaseCall) bool { return len(x.due) < x.want })
+	x.due = append(x.due, j)
 	m.note("start %s %d %s", j.ID, a.Number, w.Name)
 }
 
@@ -534,12 +509,14 @@ type candidate struct {
 	channel, mine int64 // what the channel used, and the group that used least, by shares
 }
 
-// queue gives the ready jobs in the order in which they are served (rule 8); oldest first, where that is the channel's.
-// Of those behind which the same workers and groups stand it gives the first, if somebody who waits could run it.
+// queue gives the ready jobs that somebody who waits could run, in the order in which they are served (rule 8); oldest
+// first, where that is the channel's. Of those behind which the same workers and groups stand it gives the first.
 func (m *model) queue() (list []*candidate) {
 	for age, j := range m.jobs {
 		policy := m.channel(j.Channel)
-		if !m.ready(j) || policy.Paused || slices.Contains(policy.PausedKinds, j.Kind) || !m.keyFree(j) {
+		paused := policy.Paused || slices.Contains(policy.PausedKinds, j.Kind)
+		waits := func(w *mWorker) bool { return w.wants() > 0 && capable(w, j) }
+		if paused || !slices.ContainsFunc(m.workers, waits) || !m.ready(j) || !m.keyFree(j) {
 			continue
 		}
 		c := &candidate{j, m.demand(j), m.use(j.Channel) / int64(max(policy.Shares, 1)), math.MaxInt64}
@@ -560,9 +537,8 @@ func (m *model) queue() (list []*candidate) {
 	passed := map[string]bool{}
 	return filter(list, func(c *candidate) bool {
 		crowd := fmt.Sprint(c.Class(), c.groups, c.Exclusive)
-		waits := func(w *mWorker) bool { return w.wants() > 0 && capable(w, c.mJob) }
-		first := !passed[crowd] && slices.ContainsFunc(m.workers, waits)
-		passed[crowd] = passed[crowd] || first
+		first := !passed[crowd]
+		passed[crowd] = true
 		return first
 	})
 }
@@ -605,14 +581,10 @@ func capable(w *mWorker, j *mJob) bool {
 		(j.Pin == "" || j.Pin == w.Name) && among(w.Features, j.Features...) && among(j.Features, w.Mandatory...)
 }
 
-// lets: the worker is neither draining nor quarantined; takes: and it has a slot free for the job (rules 9 and 10).
-func (m *model) lets(w *mWorker, j *mJob) bool {
-	return !w.Drained && w.Until <= m.now && capable(w, j)
-}
-
-func (m *model) takes(w *mWorker, j *mJob) bool {
+// slotFree: the worker has a slot for the job, or is free if one of them is exclusive (rule 9).
+func (m *model) slotFree(w *mWorker, j *mJob) bool {
 	alone := func(k *mJob) bool { return k.Exclusive || j.Exclusive }
-	return m.lets(w, j) && len(m.on(w)) < int(w.Slots) && !slices.ContainsFunc(m.on(w), alone)
+	return len(m.on(w)) < int(w.Slots) && !slices.ContainsFunc(m.on(w), alone)
 }
 
 // on gives the jobs with an attempt on the worker, those being stopped included.
@@ -623,7 +595,7 @@ func (m *model) on(w *mWorker) []*mJob {
 // wants is for how many jobs the worker waits.
 func (w *mWorker) wants() (n int) {
 	for _, x := range w.waiters {
-		n += x.want - len(x.got)
+		n += x.want - len(x.due)
 	}
 	return n
 }

@@ -2,6 +2,7 @@ package sim
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 	"strings"
 
@@ -22,39 +23,31 @@ func but(so bool, kind string) string {
 // submit asks for jobs, for a build or alone; all or none of them (rules 1, 3 and 4).
 func (m *model) submit(s *queue.Submission) (reply []job.Submitted, kind string) {
 	before := len(m.jobs)
-	defer func() {
-		if kind != done {
-			reply, m.jobs = nil, m.jobs[:before]
-		}
-	}()
-	var b *mBuild
-	own := job.Build{Priority: s.Own.Priority, Group: s.Own.Group, Limits: s.Own.Limits}
+	b, own := (*mBuild)(nil), job.Build{Priority: s.Own.Priority, Group: s.Own.Group, Limits: s.Own.Limits}
 	if s.Build != nil {
 		b, own = m.build(s.Build.ID), *s.Build
 		own.ID = job.ID{}
 	}
-	if own.Priority > job.MaxPriority {
-		return nil, invalid
-	}
-	if reply, kind = m.meet(s); kind != done {
-		return nil, kind
-	}
 	stands := func(id job.ID) *mJob {
-		if i := slices.IndexFunc(s.Jobs, func(j job.Spec) bool { return j.ID == id }); i >= 0 {
-			id = reply[i].ID
+		for i, r := range reply {
+			if s.Jobs[i].ID == id {
+				return m.job(r.ID)
+			}
 		}
 		return m.job(id)
 	}
+	reply, kind = m.meet(s)
 	fresh := m.jobs[before:]
-	kind = m.link(fresh, stands)
+	kind = cmp.Or(but(own.Priority > job.MaxPriority, invalid), kind, m.link(fresh, stands))
 	for _, r := range s.Refs {
 		kind = cmp.Or(kind, but(stands(r.Job) == nil, notFound))
 	}
 	if kind != done {
+		m.jobs = m.jobs[:before]
 		return nil, kind
 	}
 	if s.Build != nil && b == nil {
-		b = &mBuild{Build: *s.Build}
+		b = &mBuild{Build: *s.Build, refs: map[*mJob]*job.Ref{}}
 		m.builds = append(m.builds, b)
 	}
 	for _, r := range reply {
@@ -69,9 +62,9 @@ func (m *model) submit(s *queue.Submission) (reply []job.Submitted, kind string)
 	}
 	// Dependents first: of a dependency that ends as it is made, they learn later.
 	for _, j := range slices.Backward(fresh) {
-		end, f := m.doom(j), m.failures[j.Identity()]
+		end, root := m.doom(j), m.failures[j.Identity()].Job
 		if slices.Contains(reply, job.Submitted{ID: j.ID, How: job.CachedFailure}) {
-			end = &job.End{Outcome: f.Outcome, Cached: true, Root: f.Job, RootOutcome: f.Outcome}
+			end = &job.End{Outcome: job.Failed, Cached: true, Root: root, RootOutcome: job.Failed}
 		}
 		if end != nil {
 			m.finish(j, *end)
@@ -88,13 +81,12 @@ func (m *model) meet(s *queue.Submission) (reply []job.Submitted, kind string) {
 		twin := slices.IndexFunc(s.Jobs[:i], func(o job.Spec) bool { return same(&o) })
 		live := find(m.jobs, func(j *mJob) bool { return same(&j.Spec) && j.end == nil })
 		kept := filter(m.jobs, func(j *mJob) bool { return same(&j.Spec) && j.over() && j.end.Outcome == job.Succeeded })
-		failure, failed := m.failures[spec.Identity()]
 		answer := job.Submitted{ID: spec.ID, How: job.Created}
 		switch {
 		case m.job(spec.ID) != nil || slices.ContainsFunc(s.Jobs[:i], func(o job.Spec) bool { return o.ID == spec.ID }):
-			return nil, invalid
+			return reply, invalid
 		case live != nil && live.Class() != spec.Class() || twin >= 0 && s.Jobs[twin].Class() != spec.Class():
-			return nil, conflict
+			return reply, conflict
 		case live != nil:
 			answer = job.Submitted{ID: live.ID, How: job.Joined}
 		case twin >= 0:
@@ -103,7 +95,7 @@ func (m *model) meet(s *queue.Submission) (reply []job.Submitted, kind string) {
 			answer = job.Submitted{ID: kept[len(kept)-1].ID, How: job.Reused}
 		default:
 			m.jobs = append(m.jobs, m.make(spec))
-			if failed && spec.CacheFailure && (failure.Until == 0 || failure.Until > m.now) {
+			if spec.CacheFailure && m.failures[spec.Identity()].Until > m.now {
 				answer.How = job.CachedFailure
 			}
 		}
@@ -114,7 +106,7 @@ func (m *model) meet(s *queue.Submission) (reply []job.Submitted, kind string) {
 
 // make gives a new job. How long it takes is learned from its like (rule 8).
 func (m *model) make(spec *job.Spec) *mJob {
-	j := &mJob{Spec: *spec, at: m.now, wake: spec.NotBefore, last: &mRun{}}
+	j := &mJob{Spec: *spec, needs: map[*mJob]*job.Need{}, at: m.now, wake: spec.NotBefore, last: &mRun{}}
 	n := int64(0)
 	for _, r := range m.past {
 		if spec.Estimate == 0 && r.Outcome == job.Succeeded && j.Name != "" && r.of.Series() == j.Series() {
@@ -136,17 +128,16 @@ func (m *model) link(fresh []*mJob, stands func(job.ID) *mJob) (kind string) {
 			case d == nil && n.Policy != job.Order:
 				return notFound
 			case d == nil:
-			case j.need(d) != nil:
-				j.need(d).Policy = min(j.need(d).Policy, n.Policy) // the strictest
+			case j.needs[d] == nil:
+				j.needs[d] = &n
 			default:
-				n.Job = d.ID
-				j.needs = append(j.needs, &mNeed{n, d})
+				j.needs[d].Policy = min(j.needs[d].Policy, n.Policy) // the strictest
 			}
 		}
 	}
 	for _, j := range fresh {
-		for _, n := range j.needs {
-			n.Loose = n.Policy == job.Order && slices.Contains(n.on.beyond(job.Order, nil), j)
+		for d, n := range j.needs {
+			n.Loose = n.Policy == job.Order && slices.Contains(d.beyond(job.Order, nil), j)
 		}
 		if slices.Contains(j.beyond(job.Finish, nil), j) {
 			return cyclic
@@ -155,7 +146,7 @@ func (m *model) link(fresh []*mJob, stands func(job.ID) *mJob) (kind string) {
 	for i := range fresh {
 		rest := fresh[i:]
 		next := slices.IndexFunc(rest, func(j *mJob) bool {
-			return !slices.ContainsFunc(j.needs, func(n *mNeed) bool { return !n.Loose && slices.Contains(rest, n.on) })
+			return !slices.ContainsFunc(rest, func(d *mJob) bool { return j.needs[d] != nil && !j.needs[d].Loose })
 		})
 		j := rest[next]
 		copy(rest[1:next+1], rest[:next])
@@ -166,9 +157,9 @@ func (m *model) link(fresh []*mJob, stands func(job.ID) *mJob) (kind string) {
 
 // beyond adds to seen what the job leads to, over needs of the policies up to the one given.
 func (j *mJob) beyond(most job.Policy, seen []*mJob) []*mJob {
-	for _, n := range j.needs {
-		if n.Policy <= most && !slices.Contains(seen, n.on) {
-			seen = n.on.beyond(most, append(seen, n.on))
+	for d, n := range j.needs {
+		if n.Policy <= most && !slices.Contains(seen, d) {
+			seen = d.beyond(most, append(seen, d))
 		}
 	}
 	return seen
@@ -179,7 +170,7 @@ func (j *mJob) keep(own job.Build) {
 	for _, b := range j.own {
 		own.Group, own.Priority, own.Limits = b.Group, max(own.Priority, b.Priority), widest(own.Limits, b.Limits)
 	}
-	j.own = []*mBuild{{Build: own, active: true}}
+	j.own = []*mBuild{{Build: own, active: true, refs: map[*mJob]*job.Ref{}}}
 	j.own[0].want(job.Ref{}, j)
 }
 
@@ -187,11 +178,8 @@ func (j *mJob) keep(own job.Build) {
 func (b *mBuild) want(r job.Ref, on *mJob) {
 	r.Limits.Timeout = cmp.Or(r.Limits.Timeout, b.Limits.Timeout)
 	r.Limits.Silence = cmp.Or(r.Limits.Silence, b.Limits.Silence)
-	have := b.ref(on)
-	if have == nil {
-		have = &mRef{r, on}
-		b.refs = append(b.refs, have)
-	}
+	have := cmp.Or(b.refs[on], &r)
+	b.refs[on] = have
 	if target := !r.Awaited && !r.Optional; target || r.Awaited && have.Optional {
 		have.Awaited, have.Optional = r.Awaited, r.Optional
 	}
@@ -255,7 +243,7 @@ func (m *model) remove(name string, force bool) string {
 	return kind
 }
 
-func (m *model) lease(x *mWaiter) string {
+func (m *model) lease(x *leaseCall) string {
 	w := m.worker(x.worker)
 	kind := cmp.Or(but(w == nil, notFound), but(w != nil && w.Session != x.session, alive))
 	if kind == done {
@@ -341,10 +329,8 @@ func (m *model) cancelBuild(id job.ID, spare bool) string {
 	}
 	b.outcome = job.Cancelled
 	m.note("build %s %s", b.ID, b.outcome)
-	for _, r := range b.refs {
-		if !spare {
-			m.cancel(job.NotNeeded, r.on)
-		}
+	if !spare {
+		m.cancel(job.NotNeeded, slices.Collect(maps.Keys(b.refs))...)
 	}
 	return done
 }
@@ -386,7 +372,7 @@ func (m *model) failJob(id job.ID) string {
 func (m *model) outlived(id job.ID) bool {
 	j := m.job(id)
 	return slices.ContainsFunc(m.jobs, func(k *mJob) bool {
-		n := k.need(j)
+		n := k.needs[j]
 		return n != nil && k.end == nil && (j.over() || n.Policy != job.Success)
 	})
 }

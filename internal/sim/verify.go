@@ -120,26 +120,25 @@ func (w *world) compareLog() {
 // compareLeases: each worker that waits was given what it should have been, or waits on.
 func (w *world) compareLeases() {
 	w.leases = slices.DeleteFunc(w.leases, func(c *leaseCall) bool {
-		x := c.waiter
 		answered := false
 		select {
 		case <-c.done:
 			answered = true
 		default:
 		}
-		if want := len(x.got) > 0 || x.kind != done; answered != want {
+		if want := len(c.due) > 0 || c.kind != done; answered != want {
 			w.fail("worker %s waits for %d: answered %t (%d, %v), want %t (%d, %q)",
-				x.worker, x.want, answered, len(c.got), c.err, want, len(x.got), x.kind)
+				c.worker, c.want, answered, len(c.got), c.err, want, len(c.due), c.kind)
 		}
 		if !answered {
 			return false
 		}
 		w.seen["lease "+kindOf(c.err)]++
-		if kindOf(c.err) != x.kind || x.kind == done && len(c.got) != len(x.got) {
-			w.fail("worker %s was given %d and told %v, want %d and %q", x.worker, len(c.got), c.err, len(x.got), x.kind)
+		if kindOf(c.err) != c.kind || c.kind == done && len(c.got) != len(c.due) {
+			w.fail("worker %s was given %d and told %v, want %d and %q", c.worker, len(c.got), c.err, len(c.due), c.kind)
 		}
 		for i, a := range c.got {
-			w.given(c, a, x.got[i])
+			w.given(c, a, c.due[i])
 		}
 		return true
 	})
@@ -160,19 +159,18 @@ func (w *world) compareLeases() {
 }
 
 func (w *world) given(c *leaseCall, a queue.Assignment, j *mJob) {
-	x := c.waiter
-	w.note("    %s is given %s (%s)", x.worker, short(a.Lease.Job), a.Spec.Key)
+	w.note("    %s is given %s (%s)", c.worker, short(a.Lease.Job), a.Spec.Key)
 	if a.Lease.Job != j.ID {
-		w.fail("worker %s was given job %s, want %s", x.worker, a.Lease.Job, j.ID)
+		w.fail("worker %s was given job %s, want %s", c.worker, a.Lease.Job, j.ID)
 	}
 	if a.Spec.Kind != j.Kind || a.Spec.Key != j.Key || string(a.Spec.Args) != string(j.Args) {
-		w.fail("worker %s was given job %s as %+v, want %+v", x.worker, j.ID, a.Spec, j.Spec)
+		w.fail("worker %s was given job %s as %+v, want %+v", c.worker, j.ID, a.Spec, j.Spec)
 	}
 	ttl := w.m.channel(j.Channel).TTL
 	if j.running() && a.Lease.Attempt == j.last.Number && (a.Limits != j.last.Limits || a.TTL != ttl) {
 		w.fail("job %s: limits %v and TTL %v, want %v and %v", j.ID, a.Limits, a.TTL, j.last.Limits, ttl)
 	}
-	w.work = append(w.work, &work{Assignment: a, worker: x.worker, life: c.life})
+	w.work = append(w.work, &work{Assignment: a, worker: c.worker, life: c.life})
 }
 
 func short(id job.ID) string { return fmt.Sprintf("%x", id[13:]) }

@@ -82,8 +82,8 @@ func (w *world) askFor(k job.Worker, want int, load float64) {
 	w.arm()
 	ctx, cancel := context.WithCancel(context.Background())
 	c := &leaseCall{
-		waiter: &mWaiter{worker: k.Name, session: k.Session, want: want, load: load},
-		life:   w.life, cancel: cancel, done: make(chan struct{}),
+		worker: k.Name, session: k.Session, want: want, load: load,
+		life: w.life, cancel: cancel, done: make(chan struct{}),
 	}
 	q := w.q
 	go func() {
@@ -93,7 +93,7 @@ func (w *world) askFor(k job.Worker, want int, load float64) {
 	w.settle()
 	w.leases = append(w.leases, c)
 	w.met(func() {
-		c.waiter.kind = w.m.lease(c.waiter)
+		c.kind = w.m.lease(c)
 		w.m.round()
 	})
 }
@@ -103,13 +103,13 @@ func (w *world) stopAsking() {
 		return
 	}
 	c := pick(w, w.leases...)
-	w.note("%s waits no more", c.waiter.worker)
+	w.note("%s waits no more", c.worker)
 	c.cancel()
 	w.settle()
-	if k := w.m.worker(c.waiter.worker); k != nil {
-		k.waiters = filter(k.waiters, func(x *mWaiter) bool { return x != c.waiter })
+	if k := w.m.worker(c.worker); k != nil {
+		k.waiters = filter(k.waiters, func(x *leaseCall) bool { return x != c })
 	}
-	c.waiter.kind = "gone"
+	c.kind = "gone"
 	w.m.round()
 }
 

@@ -48,6 +48,9 @@ func Run(seed uint64, steps int, settle func()) (res Result, err error) {
 		seen: map[string]int{}, faulty: true, abandoned: map[job.ID]bool{},
 	}
 	w.m.now = w.now()
+	for _, name := range channels {
+		w.m.channels[name] = job.DefaultChannel(name)
+	}
 	defer func() {
 		res = Result{w.feed, w.seen}
 		switch r := recover().(type) {
@@ -103,12 +106,17 @@ type world struct {
 
 // leaseCall is a worker's call that waits, or has been answered.
 type leaseCall struct {
-	waiter *mWaiter
-	life   int
-	cancel context.CancelFunc
-	done   chan struct{}
-	got    []queue.Assignment
-	err    error
+	worker  string
+	session job.ID
+	want    int
+	load    float64
+	due     []*mJob // what it must be given
+	kind    string  // or why it must end without work
+	life    int
+	cancel  context.CancelFunc
+	done    chan struct{}
+	got     []queue.Assignment
+	err     error
 }
 
 // awaitCall waits for the end of a build.
@@ -392,7 +400,7 @@ func (w *world) met(happened func()) fault {
 	}
 	if met == diesBefore || met == diesAfter || met == down {
 		for _, c := range w.leases {
-			c.waiter.kind = again
+			c.kind = again
 		}
 	}
 	// A look is a round, too, in which the engine may find that a reservation has moved with the time.
