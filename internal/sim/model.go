@@ -32,9 +32,9 @@ type model struct {
 
 type mJob struct {
 	job.Spec
-	needs    map[*mJob]*job.Need // in place of those of the Spec
-	at, wake job.Time            // asked for; not to start before
-	own      []*mBuild           // if it was asked for outside any build: what a build of its own would be
+	needs    map[*mJob]job.Policy // in place of those of the Spec
+	at, wake job.Time             // asked for; not to start before
+	own      []*mBuild            // if it was asked for outside any build: what a build of its own would be
 	tally    job.Tally
 	last     *mRun // the newest attempt, all zero before the first
 	end      *job.End
@@ -113,12 +113,28 @@ func (m *model) ready(j *mJob) bool {
 
 // blockers are the jobs whose end the job waits for (rule 3).
 func (j *mJob) blockers() (list []*mJob) {
-	for d, n := range j.needs {
-		if n.Policy != job.Order && d.end == nil {
+	for d, policy := range j.needs {
+		if policy != job.Order && d.end == nil {
 			list = append(list, d)
 		}
 	}
 	return list
+}
+
+// follows: the job needs d, by an edge that counts. An order edge on a circle does not (rule 3).
+func (j *mJob) follows(d *mJob) bool {
+	policy, needs := j.needs[d]
+	return needs && (policy != job.Order || !slices.Contains(d.beyond(job.Order, nil), j))
+}
+
+// beyond adds to seen what the job leads to, over needs of the policies up to the one given.
+func (j *mJob) beyond(most job.Policy, seen []*mJob) []*mJob {
+	for d, policy := range j.needs {
+		if policy <= most && !slices.Contains(seen, d) {
+			seen = d.beyond(most, append(seen, d))
+		}
+	}
+	return seen
 }
 
 // demand is what all who need a job make of it together.
@@ -133,43 +149,37 @@ type demand struct {
 // demand visits all who need the job: live builds, those who asked for it alone, and the same for each dependent. An
 // order edge lifts the rank within the channel, no more (rules 1, 3, 4 and 8).
 func (m *model) demand(j *mJob) (d demand) {
-	ranked := false
-	rank := func(priority int32, path time.Duration) {
-		if !ranked || priority > d.priority {
-			d.priority = priority
-		}
-		ranked, d.path = true, max(d.path, path)
-	}
+	var priorities []int32
 	for _, b := range slices.Concat(j.own, m.builds) {
 		if r := b.refs[j]; r != nil && b.outcome == 0 {
 			d.by = append(d.by, b)
 			if b.active {
-				rank(b.Priority+r.Priority, 0)
+				priorities = append(priorities, b.Priority+r.Priority)
 			}
 		}
 	}
 	for _, k := range m.jobs {
-		n := k.needs[j]
-		if n == nil || k.end != nil || n.Loose || n.Policy == job.Order && k.Channel != j.Channel {
+		sorts := k.needs[j] == job.Order
+		if k.end != nil || !k.follows(j) || sorts && k.Channel != j.Channel {
 			continue
 		}
 		above := m.demand(k)
-		if n.Policy != job.Order {
+		if !sorts {
 			d.by = append(d.by, above.by...)
 		}
 		if len(above.groups) > 0 {
-			rank(above.priority, above.path+k.Estimate)
+			priorities, d.path = append(priorities, above.priority), max(d.path, above.path+k.Estimate)
 		}
 	}
 	for i, b := range filter(d.by, func(b *mBuild) bool { return b.active }) {
-		limits := b.Limits
-		if r := b.refs[j]; r != nil {
-			limits = r.Limits // that it states for this very job
-		}
+		limits := cmp.Or(b.refs[j], &job.Ref{Limits: b.Limits}).Limits // a build may state others for this very job
 		if i > 0 {
 			limits = widest(limits, d.limits)
 		}
 		d.limits, d.groups = limits, append(d.groups, b.Group)
+	}
+	if len(priorities) > 0 {
+		d.priority = slices.Max(priorities)
 	}
 	slices.Sort(d.groups)
 	d.groups = slices.Compact(d.groups)
@@ -240,7 +250,7 @@ func (m *model) settle() {
 	for _, do := range due {
 		do()
 	}
-	if len(due) > 0 || m.endBuild() || m.openGate() {
+	if len(due) > 0 || m.endBuilds() || m.openGate() {
 		m.settle()
 	}
 }
@@ -273,8 +283,8 @@ func (m *model) advance(to job.Time, looks []job.Time) {
 // doom is the end of a job that needed in vain that another succeeds (rule 3). It ends with the first, so that there is
 // one, but for those that end at one moment or had ended before it was asked for. Of these the engine may name any.
 func (m *model) doom(j *mJob) (end *job.End) {
-	for d, n := range j.needs {
-		if n.Policy == job.Success && d.over() && d.end.Outcome != job.Succeeded {
+	for d, policy := range j.needs {
+		if policy == job.Success && d.over() && d.end.Outcome != job.Succeeded {
 			root := cmp.Or(d.end.Root, d.ID)
 			if end == nil || root == m.drawnRoot(j) {
 				end = &job.End{Outcome: job.DependencyFailed, Root: root, RootOutcome: cmp.Or(d.end.RootOutcome, d.end.Outcome)}
@@ -300,28 +310,26 @@ var severity = []job.Outcome{
 	job.Succeeded, job.Cancelled, job.DependencyFailed, job.Unsupported, job.Aborted, job.TimedOut, job.Failed,
 }
 
-// endBuild ends a build whose targets and awaited jobs have ended, by its worst target (rule 4).
-func (m *model) endBuild() bool {
-	b := find(m.builds, func(b *mBuild) bool {
+// endBuilds ends the builds whose targets and awaited jobs have ended, each by its worst target (rule 4).
+func (m *model) endBuilds() (did bool) {
+builds:
+	for _, b := range m.builds {
+		worst := 0
 		for j, r := range b.refs {
-			if j.end == nil && !r.Optional {
-				return false
+			switch {
+			case r.Optional:
+			case j.end == nil:
+				continue builds
+			case !r.Awaited:
+				worst = max(worst, slices.Index(severity, j.end.Outcome))
 			}
 		}
-		return b.outcome == 0
-	})
-	if b == nil {
-		return false
-	}
-	worst := 0
-	for j, r := range b.refs {
-		if !r.Optional && !r.Awaited {
-			worst = max(worst, slices.Index(severity, j.end.Outcome))
+		if b.outcome == 0 {
+			b.outcome, did = severity[worst], true
+			m.note("build %s %s", b.ID, b.outcome)
 		}
 	}
-	b.outcome = severity[worst]
-	m.note("build %s %s", b.ID, b.outcome)
-	return true
+	return did
 }
 
 // openGate lets a build begin whose concurrency key has room: the most urgent, then the oldest (rule 4).
@@ -395,7 +403,7 @@ func (m *model) conclude(j *mJob, f *job.Report) {
 func (m *model) close(j *mJob, f *job.Report) {
 	m.finish(j, job.End{Outcome: f.Outcome, Detail: f.Detail})
 	if ttl := m.channel(j.Channel).FailureTTL; f.Outcome == job.Failed && j.CacheFailure {
-		m.failures[j.Identity()] = job.FailureCached{Job: j.ID, Until: m.now.Add(cmp.Or(ttl, job.MaxDuration))}
+		m.failures[j.Identity()] = job.FailureCached{Job: j.ID, Until: m.now.Add(cmp.Or(ttl, math.MaxInt64))}
 	}
 }
 

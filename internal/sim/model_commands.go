@@ -106,7 +106,7 @@ func (m *model) meet(s *queue.Submission) (reply []job.Submitted, kind string) {
 
 // make gives a new job. How long it takes is learned from its like (rule 8).
 func (m *model) make(spec *job.Spec) *mJob {
-	j := &mJob{Spec: *spec, needs: map[*mJob]*job.Need{}, at: m.now, wake: spec.NotBefore, last: &mRun{}}
+	j := &mJob{Spec: *spec, needs: map[*mJob]job.Policy{}, at: m.now, wake: spec.NotBefore, last: &mRun{}}
 	n := int64(0)
 	for _, r := range m.past {
 		if spec.Estimate == 0 && r.Outcome == job.Succeeded && j.Name != "" && r.of.Series() == j.Series() {
@@ -118,51 +118,31 @@ func (m *model) make(spec *job.Spec) *mJob {
 	return j
 }
 
-// link joins new jobs to what they need, without order edges to what nobody knows; marks those on a circle; and gives
-// ages: what is needed is older, else as asked (rule 3).
+// link joins new jobs to what they need, without order edges to what nobody knows, and gives ages: what is needed is
+// older, else as asked (rule 3).
 func (m *model) link(fresh []*mJob, stands func(job.ID) *mJob) (kind string) {
 	for _, j := range fresh {
 		for _, n := range j.Needs {
 			d := stands(n.Job)
-			switch {
-			case d == nil && n.Policy != job.Order:
+			if d == nil && n.Policy != job.Order {
 				return notFound
-			case d == nil:
-			case j.needs[d] == nil:
-				j.needs[d] = &n
-			default:
-				j.needs[d].Policy = min(j.needs[d].Policy, n.Policy) // the strictest
+			}
+			if policy, twice := j.needs[d]; d != nil && (!twice || n.Policy < policy) { // the strictest holds
+				j.needs[d] = n.Policy
 			}
 		}
 	}
-	for _, j := range fresh {
-		for d, n := range j.needs {
-			n.Loose = n.Policy == job.Order && slices.Contains(d.beyond(job.Order, nil), j)
-		}
-		if slices.Contains(j.beyond(job.Finish, nil), j) {
-			return cyclic
-		}
+	if slices.ContainsFunc(fresh, func(j *mJob) bool { return slices.Contains(j.beyond(job.Finish, nil), j) }) {
+		return cyclic
 	}
 	for i := range fresh {
 		rest := fresh[i:]
-		next := slices.IndexFunc(rest, func(j *mJob) bool {
-			return !slices.ContainsFunc(rest, func(d *mJob) bool { return j.needs[d] != nil && !j.needs[d].Loose })
-		})
+		next := slices.IndexFunc(rest, func(j *mJob) bool { return !slices.ContainsFunc(rest, j.follows) })
 		j := rest[next]
 		copy(rest[1:next+1], rest[:next])
 		rest[0] = j
 	}
 	return done
-}
-
-// beyond adds to seen what the job leads to, over needs of the policies up to the one given.
-func (j *mJob) beyond(most job.Policy, seen []*mJob) []*mJob {
-	for d, n := range j.needs {
-		if n.Policy <= most && !slices.Contains(seen, d) {
-			seen = d.beyond(most, append(seen, d))
-		}
-	}
-	return seen
 }
 
 // keep makes a job stand for itself, too: with the greatest priority and limits that were asked for (rule 1).
@@ -372,8 +352,8 @@ func (m *model) failJob(id job.ID) string {
 func (m *model) outlived(id job.ID) bool {
 	j := m.job(id)
 	return slices.ContainsFunc(m.jobs, func(k *mJob) bool {
-		n := k.needs[j]
-		return n != nil && k.end == nil && (j.over() || n.Policy != job.Success)
+		policy, needs := k.needs[j]
+		return needs && k.end == nil && (j.over() || policy != job.Success)
 	})
 }
 
