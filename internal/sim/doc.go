@@ -9,6 +9,6 @@
 // in a synctest bubble; the same seed then gives the same history, to the last byte of the change feed.
 //
 // What it does not do: several callers at once whose order nobody can predict, the staging of large submissions, and
-// real stores; those have tests of their own. Start reading at world.go, then model.go (what is known), model_settle.go
-// (what follows), model_order.go (who is next), model_commands.go (what is answered).
+// real stores; those have tests of their own. Start reading at world.go, then model.go (the rules: what is known, what
+// follows, who is next) and model_commands.go (what is asked, and what is answered).
 package sim

@@ -2,424 +2,308 @@ package sim
 
 import (
 	"cmp"
+	"maps"
 	"slices"
+	"strings"
 
 	"github.com/headrace/headrace/job"
 	"github.com/headrace/headrace/queue"
 )
 
-// What is asked of the engine, and what it must answer. A kind of refusal is a word; "" is none.
-const (
-	done     = ""
-	notFound = "not-found"
-	ended    = "ended"
-	busy     = "busy"
-	needed   = "needed"
-	lost     = "lease-lost"
-	alive    = "worker-live"
-	off      = "signed-off"
-	invalid  = "invalid"
-	conflict = "conflict"
-	cyclic   = "cycle"
-	again    = "retry" // nobody knows whether it happened
-)
+// What is asked of the engine, and what it must answer: the first refusal that applies, or done (see world.go).
 
-func (m *model) submit(s *queue.Submission) ([]job.Submitted, string) {
-	standing, isNew := s.Build == nil, false
-	var b *mBuild
+// but gives the refusal if it applies.
+func but(so bool, kind string) string {
+	if so {
+		return kind
+	}
+	return done
+}
+
+// submit asks for jobs, for a build or alone; all or none of them (rules 1, 3 and 4).
+func (m *model) submit(s *queue.Submission) (reply []job.Submitted, kind string) {
+	before := len(m.jobs)
+	b, own := (*mBuild)(nil), job.Build{Priority: s.Own.Priority, Group: s.Own.Group, Limits: s.Own.Limits}
 	if s.Build != nil {
-		if s.Build.Priority > job.MaxPriority {
-			return nil, invalid
+		b, own = m.build(s.Build.ID), *s.Build
+		own.ID = job.ID{}
+	}
+	stands := func(id job.ID) *mJob {
+		for i, r := range reply {
+			if s.Jobs[i].ID == id {
+				return m.job(r.ID)
+			}
 		}
-		b = m.build(s.Build.ID)
-		isNew, standing = b == nil, b != nil && b.outcome != 0
+		return m.job(id)
 	}
-	reply, fresh, joined, kind := m.meet(s)
-	stands := map[job.ID]job.ID{}
-	for i := range reply {
-		stands[s.Jobs[i].ID] = reply[i].ID
-	}
-	if kind == done {
-		kind = m.link(fresh, stands)
-	}
-	blocks := func(n job.Need) bool { return n.Policy != job.Order }
-	if kind == done && !sortFresh(fresh, blocks) {
-		kind = cyclic
-	}
-	sortFresh(fresh, func(n job.Need) bool { return !n.Loose })
-	var refs []job.Ref
+	reply, kind = m.meet(s)
+	fresh := m.jobs[before:]
+	kind = cmp.Or(but(own.Priority > job.MaxPriority, invalid), kind, m.link(fresh, stands))
 	for _, r := range s.Refs {
-		if id, ok := stands[r.Job]; ok {
-			r.Job = id
-		}
-		j := m.job(r.Job)
-		if j == nil && find(fresh, func(j *mJob) bool { return j.ID == r.Job }) == nil && kind == done {
-			kind = notFound
-		}
-		if j != nil && j.end != nil {
-			r.Ended = j.end.Outcome
-		}
-		refs = append(refs, r)
+		kind = cmp.Or(kind, but(stands(r.Job) == nil, notFound))
 	}
 	if kind != done {
+		m.jobs = m.jobs[:before]
 		return nil, kind
 	}
-	own := s.Own
-	if s.Build != nil {
-		own = job.Own{Priority: s.Build.Priority, Group: s.Build.Group, Limits: s.Build.Limits}
-	}
-	if isNew {
-		m.seq++
-		b = &mBuild{Build: *s.Build, seq: m.seq}
+	if s.Build != nil && b == nil {
+		b = &mBuild{Build: *s.Build, refs: map[*mJob]*job.Ref{}}
 		m.builds = append(m.builds, b)
 	}
-	stillborn := m.make(fresh, standing, own)
-	for _, j := range joined {
-		if standing {
+	for _, r := range reply {
+		if j := m.job(r.ID); (b == nil || b.outcome != 0) && !j.over() {
 			j.keep(own)
 		}
 	}
-	for _, r := range refs {
-		if have := b.ref(r.Job); b.outcome == 0 && have == nil {
-			b.refs = append(b.refs, r)
-		} else if b.outcome == 0 {
-			b.addTo(have, &r)
+	for _, r := range s.Refs {
+		if b.outcome == 0 {
+			b.want(r, stands(r.Job))
 		}
 	}
-	for _, j := range stillborn {
-		end := *j.end
-		m.finish(j, end)
+	// Dependents first: of a dependency that ends as it is made, they learn later.
+	for _, j := range slices.Backward(fresh) {
+		end, root := m.doom(j), m.failures[j.Identity()].Job
+		if slices.Contains(reply, job.Submitted{ID: j.ID, How: job.CachedFailure}) {
+			end = &job.End{Outcome: job.Failed, Cached: true, Root: root, RootOutcome: job.Failed}
+		}
+		if end != nil {
+			m.finish(j, *end)
+		}
 	}
 	return reply, done
 }
 
-// addTo adds another reference to one that the build has: the strictest holds, the most urgent, and the widest limits.
-func (b *mBuild) addTo(have, r *job.Ref) {
-	rank := func(r *job.Ref) int {
-		switch {
-		case !r.Awaited && !r.Optional:
-			return 2
-		case r.Awaited:
-			return 1
-		default:
-			return 0
-		}
-	}
-	if rank(r) > rank(have) {
-		have.Awaited, have.Optional = r.Awaited, r.Optional
-	}
-	stated := func(l job.Limits) job.Limits {
-		return job.Limits{Timeout: cmp.Or(l.Timeout, b.Limits.Timeout), Silence: cmp.Or(l.Silence, b.Limits.Silence)}
-	}
-	have.Priority = max(have.Priority, r.Priority)
-	have.Limits = widest(stated(have.Limits), stated(r.Limits))
-}
-
-// meet finds out what stands for each asked-for job (rule 1).
-func (m *model) meet(s *queue.Submission) (reply []job.Submitted, fresh, joined []*mJob, kind string) {
+// meet finds out what stands for each asked-for job, and makes what is not there (rule 1).
+func (m *model) meet(s *queue.Submission) (reply []job.Submitted, kind string) {
 	for i := range s.Jobs {
 		spec := &s.Jobs[i]
-		same := func(j *mJob) bool { return j.Identity() == spec.Identity() }
-		live := find(m.jobs, func(j *mJob) bool { return same(j) && j.end == nil })
-		first := slices.IndexFunc(s.Jobs, func(o job.Spec) bool { return o.Identity() == spec.Identity() })
-		var kept *mJob
-		for _, j := range m.jobs {
-			if same(j) && j.Class() == spec.Class() && j.Key != "" && j.end != nil && j.end.Outcome == job.Succeeded {
-				kept = j
-			}
-		}
-		failure, failed := m.failures[spec.Identity()]
+		same := func(o *job.Spec) bool { return o.Identity() == spec.Identity() }
+		twin := slices.IndexFunc(s.Jobs[:i], func(o job.Spec) bool { return same(&o) })
+		live := find(m.jobs, func(j *mJob) bool { return same(&j.Spec) && j.end == nil })
+		kept := filter(m.jobs, func(j *mJob) bool {
+			return same(&j.Spec) && j.Class() == spec.Class() && j.over() && j.end.Outcome == job.Succeeded
+		})
 		answer := job.Submitted{ID: spec.ID, How: job.Created}
 		switch {
 		case m.job(spec.ID) != nil || slices.ContainsFunc(s.Jobs[:i], func(o job.Spec) bool { return o.ID == spec.ID }):
-			return nil, nil, nil, invalid
-		case first < i && s.Jobs[first].Class() != spec.Class() || first == i && live != nil && live.Class() != spec.Class():
-			return nil, nil, nil, conflict
-		case first < i:
-			answer = job.Submitted{ID: reply[first].ID, How: job.Joined}
-			if reply[first].How == job.Reused {
-				answer.How = job.Reused
-			}
+			return reply, invalid
+		case live != nil && live.Class() != spec.Class() || twin >= 0 && s.Jobs[twin].Class() != spec.Class():
+			return reply, conflict
 		case live != nil:
 			answer = job.Submitted{ID: live.ID, How: job.Joined}
-			joined = append(joined, live)
-		case spec.Reuse && kept != nil:
-			answer = job.Submitted{ID: kept.ID, How: job.Reused}
+		case twin >= 0:
+			answer = reply[twin]
+		case spec.Reuse && len(kept) > 0:
+			answer = job.Submitted{ID: kept[len(kept)-1].ID, How: job.Reused}
 		default:
-			j := &mJob{Spec: *spec, at: m.now}
-			if failed && failure.Class == spec.Class() && spec.CacheFailure && (failure.Until == 0 || failure.Until > m.now) {
+			m.jobs = append(m.jobs, m.make(spec))
+			if f := m.failures[spec.Identity()]; spec.CacheFailure && f.Class == spec.Class() && f.Until > m.now {
 				answer.How = job.CachedFailure
-				j.end = &job.End{Outcome: failure.Outcome, Cached: true, Root: failure.Job, RootOutcome: failure.Outcome}
 			}
-			fresh = append(fresh, j)
 		}
 		reply = append(reply, answer)
 	}
-	return reply, fresh, joined, done
+	return reply, done
 }
 
-// link translates the needs of new jobs, drops order edges to what nobody knows, and marks those on a circle.
-func (m *model) link(fresh []*mJob, stands map[job.ID]job.ID) string {
+// make gives a new job. How long it takes is learned from its like (rule 8).
+func (m *model) make(spec *job.Spec) *mJob {
+	j := &mJob{Spec: *spec, needs: map[*mJob]job.Policy{}, at: m.now, wake: spec.NotBefore, last: &mRun{}}
+	n := int64(0)
+	for _, r := range m.past {
+		if spec.Estimate == 0 && r.Outcome == job.Succeeded && j.Name != "" && r.of.Series() == j.Series() {
+			j.Estimate = job.Learn(j.Estimate, n, r.At.Sub(r.Start))
+			n++
+		}
+	}
+	j.Estimate = cmp.Or(j.Estimate, job.DefaultEstimate)
+	return j
+}
+
+// link joins new jobs to what they need, without order edges to what nobody knows, and gives ages: what is needed is
+// older, else as asked (rule 3).
+func (m *model) link(fresh []*mJob, stands func(job.ID) *mJob) (kind string) {
 	for _, j := range fresh {
-		var needs []job.Need
 		for _, n := range j.Needs {
-			if id, ok := stands[n.Job]; ok {
-				n.Job = id
-			}
-			known := m.job(n.Job) != nil || slices.ContainsFunc(fresh, func(o *mJob) bool { return o.ID == n.Job })
-			at := slices.IndexFunc(needs, func(o job.Need) bool { return o.Job == n.Job })
-			switch {
-			case !known && n.Policy != job.Order:
+			d := stands(n.Job)
+			if d == nil && n.Policy != job.Order {
 				return notFound
-			case n.Job == j.ID && n.Policy != job.Order:
-				return cyclic
-			case at >= 0:
-				needs[at].Policy = min(needs[at].Policy, n.Policy) // the strictest
-			case known:
-				needs = append(needs, n)
+			}
+			if policy, twice := j.needs[d]; d != nil && (!twice || n.Policy < policy) { // the strictest holds
+				j.needs[d] = n.Policy
 			}
 		}
-		j.Needs = needs
 	}
-	for _, j := range fresh {
-		for i := range j.Needs {
-			n := &j.Needs[i]
-			n.Loose = n.Policy == job.Order && reaches(fresh, n.Job, j.ID, map[job.ID]bool{})
-		}
+	if slices.ContainsFunc(fresh, func(j *mJob) bool { return slices.Contains(j.beyond(job.Finish, nil), j) }) {
+		return cyclic
+	}
+	for i := range fresh {
+		rest := fresh[i:]
+		next := slices.IndexFunc(rest, func(j *mJob) bool { return !slices.ContainsFunc(rest, j.follows) })
+		j := rest[next]
+		copy(rest[1:next+1], rest[:next])
+		rest[0] = j
 	}
 	return done
 }
 
-// reaches: following needs among the new jobs leads from one to the other.
-func reaches(fresh []*mJob, from, to job.ID, seen map[job.ID]bool) bool {
-	j := find(fresh, func(j *mJob) bool { return j.ID == from })
-	if from == to || j == nil || seen[from] {
-		return from == to
+// keep makes a job stand for itself, too: with the greatest priority and limits that were asked for (rule 1).
+func (j *mJob) keep(own job.Build) {
+	for _, b := range j.own {
+		own.Group, own.Priority, own.Limits = b.Group, max(own.Priority, b.Priority), widest(own.Limits, b.Limits)
 	}
-	seen[from] = true
-	return slices.ContainsFunc(j.Needs, func(n job.Need) bool { return reaches(fresh, n.Job, to, seen) })
+	j.own = []*mBuild{{Build: own, active: true, refs: map[*mJob]*job.Ref{}}}
+	j.own[0].want(job.Ref{}, j)
 }
 
-// sortFresh gives ages: what is needed is older, else as asked. It reports whether there is such an order.
-func sortFresh(fresh []*mJob, counts func(job.Need) bool) bool {
-	placed := map[job.ID]int64{}
-	for range fresh {
-		next := find(fresh, func(j *mJob) bool {
-			needs := func(n job.Need) bool {
-				inside := slices.ContainsFunc(fresh, func(o *mJob) bool { return o.ID == n.Job })
-				return counts(n) && inside && placed[n.Job] == 0
-			}
-			return placed[j.ID] == 0 && !slices.ContainsFunc(j.Needs, needs)
-		})
-		if next == nil {
-			return false
-		}
-		placed[next.ID] = int64(len(placed) + 1)
+// want adds a reference. Of two to one job the strictest holds, the most urgent, and the widest limits (rule 4).
+func (b *mBuild) want(r job.Ref, on *mJob) {
+	r.Limits.Timeout = cmp.Or(r.Limits.Timeout, b.Limits.Timeout)
+	r.Limits.Silence = cmp.Or(r.Limits.Silence, b.Limits.Silence)
+	have := cmp.Or(b.refs[on], &r)
+	b.refs[on] = have
+	if target := !r.Awaited && !r.Optional; target || r.Awaited && have.Optional {
+		have.Awaited, have.Optional = r.Awaited, r.Optional
 	}
-	slices.SortFunc(fresh, func(a, b *mJob) int { return int(placed[a.ID] - placed[b.ID]) })
-	return true
+	have.Priority, have.Limits = max(have.Priority, r.Priority), widest(have.Limits, r.Limits)
 }
 
-// make adds the new jobs, and gives those that end as they are made: they remember a failure, or needed the success
-// of what has ended without.
-func (m *model) make(fresh []*mJob, standing bool, own job.Own) (stillborn []*mJob) {
-	for _, j := range fresh {
-		m.seq++
-		j.seq = m.seq
-		if standing {
-			o := own
-			j.own = &o
-		}
-		if j.NotBefore > m.now {
-			j.wake = j.NotBefore
-		}
-		if j.Estimate == 0 {
-			for i, took := range m.took[j.Series()] {
-				j.Estimate = job.Learn(j.Estimate, int64(i), took)
-			}
-		}
-		if j.Estimate == 0 {
-			j.Estimate = job.DefaultEstimate
-		}
-		if d := m.doom(j); d != nil && j.end == nil {
-			j.end = passedOn(d)
-		}
-		if j.end != nil {
-			stillborn = append(stillborn, j)
-		}
-	}
-	m.jobs = append(m.jobs, fresh...)
-	return stillborn
-}
-
-// keep makes an existing job stand for itself, too.
-func (j *mJob) keep(own job.Own) {
-	if j.own != nil {
-		own = job.Own{Priority: max(own.Priority, j.own.Priority), Group: j.own.Group, Limits: widest(own.Limits, j.own.Limits)}
-	}
-	j.own = &own
-}
-
+// register makes a worker known, or known anew. A new session ends what it does not say that it still runs.
 func (m *model) register(w job.Worker, running []job.Lease) string {
-	old := m.worker(w.Name)
-	if w.Slots < 1 {
-		return invalid
+	k := cmp.Or(m.worker(w.Name), &mWorker{})
+	fresh, silent := k.Session != w.Session, k.seen == 0 || k.seen.Add(job.DefaultTTL) <= m.now
+	if kind := cmp.Or(but(w.Slots < 1, invalid), but(fresh && !silent, alive)); kind != done {
+		return kind
 	}
-	if old == nil {
-		old = &mWorker{}
-		m.reach(func() {
-			old.Worker = w
-			m.workers = append(m.workers, old)
-		})
-		slices.SortFunc(m.workers, func(a, b *mWorker) int { return slices.Compare([]byte(a.Name), []byte(b.Name)) })
-		old.seen = m.now
-		return done
-	}
-	fresh := old.Session != w.Session
-	if fresh && old.seen != 0 && m.now < old.seen.Add(job.DefaultTTL) {
-		return alive
-	}
-	w.Drained, w.Faults, w.Until = old.Drained, old.Faults, old.Until
-	m.reach(func() { old.Worker = w })
-	old.seen, old.over = m.now, false
+	m.leave(k)
+	w.Drained, w.Faults, w.Until = k.Drained, k.Faults, k.Until
+	k.Worker, k.seen, k.over = w, m.now, false
+	m.workers = append(m.workers, k)
+	slices.SortFunc(m.workers, func(a, b *mWorker) int { return strings.Compare(a.Name, b.Name) })
 	if fresh {
-		m.evict(old.Name, alive)
-		m.crash(old, running)
+		k.evict(alive)
+		m.crash(k, running)
 	}
 	return done
 }
 
-// reach makes a change to the workers, and notes which jobs nobody can run any more since then.
-func (m *model) reach(change func()) {
-	before := map[*mJob]bool{}
-	for _, j := range m.jobs {
-		before[j] = m.served(j)
-	}
-	change()
-	for _, j := range m.jobs {
-		if before[j] && !m.served(j) {
-			j.unserved = m.now
-		}
-	}
+// leave takes a worker away, as it was.
+func (m *model) leave(w *mWorker) {
+	m.gone = append(m.gone, mWorker{Worker: w.Worker, seen: m.now})
+	m.workers = filter(m.workers, func(o *mWorker) bool { return o != w })
 }
 
 // evict ends the waiting of a session that is over.
-func (m *model) evict(name, kind string) {
-	m.waiters = slices.DeleteFunc(m.waiters, func(w *mWaiter) bool {
-		if w.worker == name {
-			w.kind = kind
-		}
-		return w.worker == name
-	})
+func (w *mWorker) evict(kind string) {
+	for _, x := range w.waiters {
+		x.kind = kind
+	}
+	w.waiters = nil
 }
 
-// crash ends the worker's attempts but those that it still runs.
+// crash ends the worker's attempts but those that it still runs (rule 5).
 func (m *model) crash(w *mWorker, running []job.Lease) {
-	var mine []*mJob
-	for _, j := range m.jobs {
-		if j.lease != nil && j.last.Worker == w.Name && !slices.Contains(running, j.leaseID()) {
-			mine = append(mine, j)
-		}
-	}
-	for _, j := range mine {
-		if j.held() {
+	for _, j := range m.on(w) {
+		switch {
+		case slices.Contains(running, j.leaseID()):
+		case j.held():
 			m.free(j)
-		} else {
+		default:
 			m.conclude(j, &job.Report{Outcome: job.Aborted, Detail: job.WorkerCrashed})
 		}
 	}
+}
+
+func (m *model) remove(name string, force bool) string {
+	w := m.worker(name)
+	kind := cmp.Or(but(w == nil, notFound), but(w != nil && !force && len(m.on(w)) > 0, busy))
+	if kind == done {
+		m.crash(w, nil)
+		w.evict(notFound)
+		m.leave(w)
+	}
+	return kind
+}
+
+func (m *model) lease(x *leaseCall) string {
+	w := m.worker(x.worker)
+	kind := cmp.Or(but(w == nil, notFound), but(w != nil && w.Session != x.session, alive), but(w != nil && w.over, off))
+	if kind == done {
+		w.seen, w.waiters = m.now, append(w.waiters, x)
+	}
+	return kind
 }
 
 func (j *mJob) leaseID() job.Lease {
 	return job.Lease{Job: j.ID, Attempt: j.last.Number, Token: j.last.Token}
 }
 
-func (m *model) remove(name string, force bool) string {
-	w := m.worker(name)
-	switch {
-	case w == nil:
-		return notFound
-	case m.used(w, false) > 0 && !force:
-		return busy
-	}
-	m.crash(w, nil)
-	m.evict(name, notFound)
-	m.reach(func() { m.workers = slices.DeleteFunc(m.workers, func(o *mWorker) bool { return o == w }) })
-	return done
-}
-
-func (m *model) lease(x *mWaiter) string {
-	w := m.worker(x.worker)
-	switch {
-	case w == nil:
-		return notFound
-	case w.Session != x.session:
-		return alive
-	case w.over:
-		return off
-	}
-	w.seen = m.now
-	m.waiters = append(m.waiters, x)
-	return done
-}
-
-// holder finds the job whose attempt the lease gives a right to.
+// holder finds the job whose attempt the lease gives a right to. Its worker lives (rule 2).
 func (m *model) holder(l job.Lease) *mJob {
 	j := m.job(l.Job)
-	if j == nil || j.lease == nil || j.leaseID() != l {
+	if j == nil || !j.last.leased || j.leaseID() != l {
 		return nil
 	}
-	m.worker(j.last.Worker).saw(m.now)
+	m.worker(j.last.Worker).alive(m.now)
 	return j
 }
 
-func (m *model) beat(l job.Lease) string {
-	j := m.holder(l)
-	if j == nil || j.held() || j.lease.deadline <= m.now && !m.channel(j.Channel).CallerJudges {
+// beat renews a lease (rule 6).
+func (m *model) beat(b queue.Beat) string {
+	j := m.holder(b.Lease)
+	if !j.running() || j.last.deadline <= m.now && !m.channel(j.Channel).CallerJudges {
 		return lost
 	}
-	j.lease.deadline = m.now.Add(m.channel(j.Channel).TTL)
+	j.last.deadline = m.now.Add(m.channel(j.Channel).TTL)
+	if !b.Output.IsZero() {
+		j.last.output = m.now
+	}
 	return done
 }
 
+// progress of an attempt that is held is refused, and so not even a sign of life.
 func (m *model) progress(l job.Lease) string {
-	if held := m.job(l.Job); held != nil && held.held() {
-		return lost // refused, and so not even a sign of life
-	}
-	j := m.holder(l)
-	if j == nil {
+	j := m.job(l.Job)
+	if j.held() || m.holder(l) == nil {
 		return lost
 	}
-	j.lease.output = m.now
+	if j.last.output != 0 {
+		j.last.output = m.now
+	}
 	return done
 }
 
 // report is a worker's finish (rule 2).
 func (m *model) report(f *job.Report) string {
 	j := m.job(f.Lease.Job)
-	if j == nil || j.last == nil || j.leaseID() != f.Lease {
+	earlier := func(r *mRun) bool {
+		return r.of == j && j.last != r && r.Number == f.Lease.Attempt && r.Token == f.Lease.Token && r.Outcome == f.Outcome && r.Detail == f.Detail
+	}
+	switch {
+	case j != nil && slices.ContainsFunc(m.past, earlier): // told already
+		return done
+	case j == nil || j.leaseID() != f.Lease:
 		return lost
 	}
-	if w := m.worker(j.last.Worker); w != nil && (j.end == nil || j.lease != nil) {
-		w.saw(m.now)
+	last := j.last
+	if w := m.worker(last.Worker); w != nil && (j.end == nil || last.leased) {
+		w.alive(m.now)
 	}
-	told := j.lastEnd != nil && j.lastEnd.Outcome == f.Outcome && j.lastEnd.Detail == f.Detail
 	switch {
 	case j.running():
 		m.conclude(j, f)
 	case j.held():
 		m.free(j)
 		return lost
-	case told:
-	case j.end != nil || j.lastEnd.Detail != job.LeaseLost && j.lastEnd.Detail != job.WorkerCrashed:
+	case last.Outcome == f.Outcome && last.Detail == f.Detail: // told already
+	case j.end != nil || last.Detail != job.LeaseLost && last.Detail != job.WorkerCrashed:
 		return lost
 	case f.Outcome == job.Aborted || f.Outcome == job.Cancelled: // booked as a loss already
 	default: // late, and nothing newer has started: what ends the job counts
-		tally := j.tally
-		retried, _ := m.blame(j, nil, &job.Report{Outcome: f.Outcome, Detail: f.Detail})
-		j.tally = tally
-		if !retried {
-			j.lastEnd = &job.AttemptEnd{Outcome: f.Outcome, Detail: f.Detail}
+		if _, retried, _ := m.blame(j, nil, f); !retried {
+			late := *last // what it used and taught stays as it was booked
+			late.Outcome, late.Detail = f.Outcome, f.Detail
+			j.last = &late
 			m.close(j, f)
 		}
 	}
@@ -431,118 +315,84 @@ func (m *model) cancelBuild(id job.ID, spare bool) string {
 	if b == nil || b.outcome != 0 {
 		return notFound
 	}
-	for _, r := range b.refs {
-		if j := m.job(r.Job); j != nil && j.end == nil && !spare {
-			j.stop = true
-		}
+	b.outcome = job.Cancelled
+	m.note("build %s %s", b.ID, b.outcome)
+	if !spare {
+		m.cancel(job.NotNeeded, slices.Collect(maps.Keys(b.refs))...)
 	}
-	m.endBuild(b, job.Cancelled)
 	return done
 }
 
-// needing gives the live builds that need the job, and whether a dependent stands for itself.
-func (m *model) needing(j *mJob) (builds []job.ID, alone bool) {
+// cancelJob cancels one job, of a build or of whoever asks, who speaks for one that needs it. Others refuse (rule 7).
+func (m *model) cancelJob(id, of job.ID, force bool) (kind string, builds []job.ID) {
+	j := m.job(id)
+	if kind = cmp.Or(but(j == nil, notFound), but(j.over(), ended)); kind != done {
+		return kind, nil
+	}
+	by := m.demand(j).by
+	alone := func(b *mBuild) bool { return b.ID.IsZero() && !slices.Contains(j.own, b) } // a dependent
 	for _, b := range m.builds {
-		if b.outcome == 0 && b.ref(j.ID) != nil {
+		if b.ID != of && slices.Contains(by, b) {
 			builds = append(builds, b.ID)
 		}
 	}
-	for _, k := range m.jobs {
-		if k.end == nil && slices.Contains(m.blockers(k), j) {
-			more, own := m.needing(k)
-			builds = append(builds, more...)
-			alone = alone || own || k.own != nil
-		}
-	}
-	slices.SortFunc(builds, func(a, b job.ID) int { return int(m.build(a).seq - m.build(b).seq) })
-	return slices.Compact(builds), alone
-}
-
-func (m *model) cancelJob(id, of job.ID, force bool) (kind string, builds []job.ID) {
-	j := m.job(id)
-	if j == nil {
-		return notFound, nil
-	}
-	if j.end != nil {
-		return ended, nil
-	}
-	builds, alone := m.needing(j)
-	builds = slices.DeleteFunc(builds, func(b job.ID) bool { return b == of })
-	needers := len(builds)
-	if j.own != nil {
-		needers++
-	}
+	needers := len(builds) + len(j.own)
 	if of.IsZero() {
-		needers-- // whoever asks speaks for one
+		needers--
 	}
-	if !force && (needers > 0 || alone) {
+	if !force && (needers > 0 || slices.ContainsFunc(by, alone)) {
 		return needed, builds
 	}
-	if j.running() {
-		m.halt(j, job.Cancelled, job.NoDetail)
-	} else {
-		m.finish(j, job.End{Outcome: job.Cancelled})
-	}
+	m.cancel(job.NoDetail, j)
 	return done, nil
 }
 
 func (m *model) failJob(id job.ID) string {
 	j := m.job(id)
-	switch {
-	case j == nil:
-		return notFound
-	case j.end != nil:
-		return ended
-	case j.running():
-		return busy
+	kind := cmp.Or(but(j == nil, notFound), but(j.over(), ended), but(j.running(), busy))
+	if kind == done {
+		m.finish(j, job.End{Outcome: job.Failed})
 	}
-	m.finish(j, job.End{Outcome: job.Failed})
-	return done
+	return kind
 }
 
-// deleteJob takes a Done job out of the history, unless an unfinished dependent can still read it.
-func (m *model) deleteJob(id job.ID) string {
-	for _, k := range m.jobs {
-		if k.end == nil && slices.ContainsFunc(k.Needs, func(n job.Need) bool { return n.Job == id }) {
-			return busy
-		}
-	}
-	m.jobs = slices.DeleteFunc(m.jobs, func(j *mJob) bool { return j.ID == id })
-	return done
-}
-
-// outlived reports whether a dependent of the unfinished job would go on if that were cancelled.
+// outlived reports whether a dependent of the job goes on if that is cancelled, or if it has ended (rule 3).
 func (m *model) outlived(id job.ID) bool {
 	j := m.job(id)
-	return j != nil && j.end == nil && slices.ContainsFunc(m.jobs, func(k *mJob) bool {
-		return k.end == nil && slices.ContainsFunc(k.Needs, func(n job.Need) bool { return n.Job == id && n.Policy != job.Success })
+	return slices.ContainsFunc(m.jobs, func(k *mJob) bool {
+		policy, needs := k.needs[j]
+		return needs && k.end == nil && (j.over() || policy != job.Success)
 	})
 }
 
-func (m *model) deleteBuild(id job.ID) string {
-	switch b := m.build(id); {
-	case b == nil:
-		return notFound
-	case b.outcome == 0:
-		return busy
+// deleteJob takes a Done job out of the history, unless an unfinished dependent can still read it (rule 3).
+func (m *model) deleteJob(id job.ID) string {
+	kind := but(m.outlived(id), busy)
+	if kind == done {
+		m.jobs = filter(m.jobs, func(j *mJob) bool { return j.ID != id })
 	}
-	m.builds = slices.DeleteFunc(m.builds, func(b *mBuild) bool { return b.ID == id })
-	return done
+	return kind
 }
 
-// restart: a new owner gives each lease one full TTL, and knows of nobody who waits.
+func (m *model) deleteBuild(id job.ID) string {
+	b := m.build(id)
+	kind := cmp.Or(but(b == nil, notFound), but(b != nil && b.outcome == 0, busy))
+	if kind == done {
+		m.builds = filter(m.builds, func(o *mBuild) bool { return o != b })
+	}
+	return kind
+}
+
+// restart: a new owner gives each lease one full TTL, and knows of nobody who waits (rule 6).
 func (m *model) restart(now job.Time) {
 	m.now = now
-	for _, x := range m.waiters {
-		x.kind = again
-	}
-	m.waiters = nil
 	for _, w := range m.workers {
+		w.evict(again)
 		w.seen, w.over = 0, false
 	}
 	for _, j := range m.jobs {
-		if j.lease != nil {
-			j.lease.deadline, j.lease.output, j.lease.heard = now.Add(m.channel(j.Channel).TTL), now, false
+		if j.last.leased {
+			j.last.deadline, j.last.output = now.Add(m.channel(j.Channel).TTL), 0
 			m.worker(j.last.Worker).seen = now
 		}
 	}

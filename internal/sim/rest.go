@@ -52,7 +52,7 @@ func (w *world) rest() {
 }
 
 func (w *world) unfinished() bool {
-	live := func(j *mJob) bool { return j.end == nil || j.lease != nil }
+	live := func(j *mJob) bool { return j.end == nil || j.held() }
 	return slices.ContainsFunc(w.m.jobs, live) ||
 		slices.ContainsFunc(w.m.builds, func(b *mBuild) bool { return b.outcome == 0 })
 }
@@ -69,14 +69,14 @@ func (w *world) left() (text string) {
 // labour lets each worker ask for work, and finish what it has.
 func (w *world) labour() {
 	for _, k := range w.m.workers {
-		if w.m.wants(k) == 0 {
+		if k.wants() == 0 {
 			w.askFor(k.Worker, int(k.Slots), 0)
 		}
 	}
 	w.verify()
 	worked := false
 	for _, k := range w.work {
-		if j := w.m.job(k.Lease.Job); !k.over && j != nil && j.lease != nil && j.leaseID() == k.Lease {
+		if j := w.m.job(k.Lease.Job); !k.over && j != nil && j.last.leased && j.leaseID() == k.Lease {
 			k.over, worked = true, true
 			w.finish("finish", job.Report{Lease: k.Lease, Outcome: job.Succeeded})
 		}

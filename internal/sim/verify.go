@@ -78,7 +78,7 @@ func (w *world) compareLog() {
 			switch c := c.(type) {
 			case job.JobStarted:
 				add("start %s %d %s", c.Job, c.Attempt.Number, c.Attempt.Worker)
-				if j := w.m.job(c.Job); j != nil && j.attempts == c.Attempt.Number {
+				if j := w.m.job(c.Job); j != nil && j.last.Number == c.Attempt.Number {
 					j.last.Token = c.Attempt.Token
 				}
 			case job.JobRetried:
@@ -120,32 +120,31 @@ func (w *world) compareLog() {
 // compareLeases: each worker that waits was given what it should have been, or waits on.
 func (w *world) compareLeases() {
 	w.leases = slices.DeleteFunc(w.leases, func(c *leaseCall) bool {
-		x := c.waiter
 		answered := false
 		select {
 		case <-c.done:
 			answered = true
 		default:
 		}
-		if want := len(x.got) > 0 || x.kind != done; answered != want {
+		if want := len(c.due) > 0 || c.kind != done; answered != want {
 			w.fail("worker %s waits for %d: answered %t (%d, %v), want %t (%d, %q)",
-				x.worker, x.want, answered, len(c.got), c.err, want, len(x.got), x.kind)
+				c.worker, c.want, answered, len(c.got), c.err, want, len(c.due), c.kind)
 		}
 		if !answered {
 			return false
 		}
 		w.seen["lease "+kindOf(c.err)]++
-		if kindOf(c.err) != x.kind || x.kind == done && len(c.got) != len(x.got) {
-			w.fail("worker %s was given %d and told %v, want %d and %q", x.worker, len(c.got), c.err, len(x.got), x.kind)
+		if kindOf(c.err) != c.kind || c.kind == done && len(c.got) != len(c.due) {
+			w.fail("worker %s was given %d and told %v, want %d and %q", c.worker, len(c.got), c.err, len(c.due), c.kind)
 		}
 		for i, a := range c.got {
-			w.given(c, a, x.got[i])
+			w.given(c, a, c.due[i])
 		}
 		return true
 	})
 	for _, k := range w.work {
 		j := w.m.job(k.Lease.Job)
-		stopped := j == nil || !j.running() || j.attempts != k.Lease.Attempt
+		stopped := j == nil || !j.running() || j.last.Number != k.Lease.Attempt
 		select {
 		case <-k.Stop:
 			if !stopped {
@@ -160,18 +159,18 @@ func (w *world) compareLeases() {
 }
 
 func (w *world) given(c *leaseCall, a queue.Assignment, j *mJob) {
-	x := c.waiter
-	w.note("    %s is given %s (%s)", x.worker, short(a.Lease.Job), a.Spec.Key)
+	w.note("    %s is given %s (%s)", c.worker, short(a.Lease.Job), a.Spec.Key)
 	if a.Lease.Job != j.ID {
-		w.fail("worker %s was given job %s, want %s", x.worker, a.Lease.Job, j.ID)
+		w.fail("worker %s was given job %s, want %s", c.worker, a.Lease.Job, j.ID)
 	}
 	if a.Spec.Kind != j.Kind || a.Spec.Key != j.Key || string(a.Spec.Args) != string(j.Args) {
-		w.fail("worker %s was given job %s as %+v, want %+v", x.worker, j.ID, a.Spec, j.Spec)
+		w.fail("worker %s was given job %s as %+v, want %+v", c.worker, j.ID, a.Spec, j.Spec)
 	}
-	if l := j.lease; j.running() && a.Lease.Attempt == j.attempts && (a.Limits != l.limits || a.TTL != l.ttl) {
-		w.fail("job %s: limits %v and TTL %v, want %v", j.ID, a.Limits, a.TTL, *l)
+	ttl := w.m.channel(j.Channel).TTL
+	if j.running() && a.Lease.Attempt == j.last.Number && (a.Limits != j.last.Limits || a.TTL != ttl) {
+		w.fail("job %s: limits %v and TTL %v, want %v and %v", j.ID, a.Limits, a.TTL, j.last.Limits, ttl)
 	}
-	w.work = append(w.work, &work{Assignment: a, worker: x.worker, life: c.life})
+	w.work = append(w.work, &work{Assignment: a, worker: c.worker, life: c.life})
 }
 
 func short(id job.ID) string { return fmt.Sprintf("%x", id[13:]) }
@@ -201,7 +200,7 @@ func (w *world) compareAwaits() {
 func (w *world) compareJobs(m *job.Machine) {
 	count := 0
 	for _, j := range w.m.jobs {
-		if j.end != nil && j.lease == nil {
+		if j.end != nil && !j.held() {
 			continue
 		}
 		count++
@@ -213,8 +212,8 @@ func (w *world) compareJobs(m *job.Machine) {
 		if have != want {
 			w.fail("job %s is\n\t%s\nwant\n\t%s", j.ID, have, want)
 		}
-		if l := m.LimitsOf(real); j.running() && l != j.lease.limits {
-			w.fail("job %s has the limits %v, want %v", j.ID, l, j.lease.limits)
+		if l := m.LimitsOf(real); j.running() && l != j.last.Limits {
+			w.fail("job %s has the limits %v, want %v", j.ID, l, j.last.Limits)
 		}
 	}
 	if m.Len() != count {
@@ -226,7 +225,7 @@ func (w *world) stateOf(j *mJob) string {
 	switch {
 	case j.end != nil:
 		return "Done"
-	case j.lease != nil:
+	case j.running():
 		return "Running"
 	case w.m.ready(j):
 		return "Ready"
@@ -257,10 +256,10 @@ func (w *world) describe(j *job.Job) string {
 
 func (w *world) expect(j *mJob) string {
 	if j.end != nil {
-		return fmt.Sprintf(line, "Done", j.held(), j.attempts, 0, time.Duration(0), 0, []string(nil), false, 0, job.Tally{})
+		return fmt.Sprintf(line, "Done", j.held(), j.last.Number, 0, time.Duration(0), 0, []string(nil), false, 0, job.Tally{})
 	}
 	d := w.m.demand(j)
-	return fmt.Sprintf(line, w.stateOf(j), j.held(), j.attempts, d.priority, d.path+j.Estimate, len(w.m.blockers(j)), d.groups, d.active,
+	return fmt.Sprintf(line, w.stateOf(j), j.held(), j.last.Number, d.priority, d.path+j.Estimate, len(j.blockers()), d.groups, len(d.groups) > 0,
 		max(j.wake, w.m.now), j.tally)
 }
 
@@ -281,7 +280,7 @@ func (w *world) compareRest(m *job.Machine, s *sched.Scheduler) {
 		have = append(have, fmt.Sprintf(format, n, k.Drained, k.Faults, max(k.Until, w.m.now), m.Used(n), s.Wants(n)))
 	}
 	for _, k := range w.m.workers {
-		want = append(want, fmt.Sprintf(format, k.Name, k.Drained, k.Faults, max(k.Until, w.m.now), w.m.used(k, false), w.m.wants(k)))
+		want = append(want, fmt.Sprintf(format, k.Name, k.Drained, k.Faults, max(k.Until, w.m.now), len(w.m.on(k)), k.wants()))
 	}
 	if !slices.Equal(have, want) {
 		w.fail("there are\n\t%s\nwant\n\t%s", strings.Join(have, "\n\t"), strings.Join(want, "\n\t"))
@@ -396,7 +395,7 @@ func (w *world) compareHistory() {
 		if (r.End == nil) != (j.end == nil) || j.end != nil && (r.End.Outcome != j.end.Outcome || r.End.Root != j.end.Root) {
 			w.fail("job %s is stored as ended %+v, want %+v", j.ID, r.End, j.end)
 		}
-		if r.Tally.Attempts != j.attempts || r.Running != j.running() || r.Held != j.held() {
+		if r.Tally.Attempts != j.last.Number || r.Running != j.running() || r.Held != j.held() {
 			w.fail("job %s is stored with %d attempts, running %t, held %t", j.ID, r.Tally.Attempts, r.Running, r.Held)
 		}
 	}

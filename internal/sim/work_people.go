@@ -150,7 +150,7 @@ func (w *world) deleteJob() {
 	go func() { answer <- q.DeleteJob(context.Background(), id) }()
 	w.settle()
 	want := busy
-	if !w.m.outlived(id) {
+	if w.m.job(id).over() || !w.m.outlived(id) {
 		want, _ = w.m.cancelJob(id, job.ID{}, true)
 		w.m.round()
 	}
@@ -164,7 +164,7 @@ func (w *world) deleteJob() {
 			w.finish("confirm", job.Report{Lease: j.leaseID(), Outcome: job.Cancelled})
 		}
 		for j.held() && len(answer) == 0 {
-			w.sleep(max(time.Second, j.lease.deadline.Sub(w.m.now)))
+			w.sleep(max(time.Second, j.last.deadline.Sub(w.m.now)))
 		}
 	}
 	var err error
@@ -243,14 +243,15 @@ func (w *world) explain(id job.ID) {
 	}
 	policy := w.m.channel(j.Channel)
 	isReady := w.m.ready(j)
+	unserved, _ := w.m.unserved(j)
 	twin := func(k *mJob) bool { return k.held() && k.Identity() == j.Identity() }
 	for what, want := range map[string]bool{
-		sched.WaitsForDependency: len(w.m.blockers(j)) > 0,
-		sched.NotUnderWay:        !w.m.demand(j).active,
-		sched.WaitsUntil:         j.wake > w.m.now && j.attempts == 0,
-		sched.BacksOff:           j.wake > w.m.now && j.attempts > 0,
+		sched.WaitsForDependency: len(j.blockers()) > 0,
+		sched.NotUnderWay:        len(w.m.demand(j).groups) == 0,
+		sched.WaitsUntil:         j.wake > w.m.now && j.last.Number == 0,
+		sched.BacksOff:           j.wake > w.m.now && j.last.Number > 0,
 		sched.WaitsForTwin:       slices.ContainsFunc(w.m.jobs, twin),
-		sched.NoWorker:           !w.m.served(j),
+		sched.NoWorker:           unserved,
 		sched.ChannelPaused:      isReady && (policy.Paused || slices.Contains(policy.PausedKinds, j.Kind)),
 		sched.KeyFull:            isReady && !w.m.keyFree(j),
 	} {

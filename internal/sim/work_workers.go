@@ -3,7 +3,6 @@ package sim
 import (
 	"context"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/headrace/headrace/job"
@@ -57,7 +56,7 @@ func (w *world) signOff() {
 	w.do("sign-off "+k.Name, func(ctx context.Context) error { return w.q.SignOff(ctx, k.Name, k.Session) }, func() string {
 		if x := w.m.worker(k.Name); x != nil && x.Session == k.Session {
 			x.seen, x.over = 0, true
-			w.m.evict(k.Name, off)
+			x.evict(off)
 		}
 		return done
 	})
@@ -84,8 +83,8 @@ func (w *world) askFor(k job.Worker, want int, load float64) {
 	w.arm()
 	ctx, cancel := context.WithCancel(context.Background())
 	c := &leaseCall{
-		waiter: &mWaiter{worker: k.Name, session: k.Session, want: want, load: load},
-		life:   w.life, cancel: cancel, done: make(chan struct{}),
+		worker: k.Name, session: k.Session, want: want, load: load,
+		life: w.life, cancel: cancel, done: make(chan struct{}),
 	}
 	q := w.q
 	go func() {
@@ -95,7 +94,7 @@ func (w *world) askFor(k job.Worker, want int, load float64) {
 	w.settle()
 	w.leases = append(w.leases, c)
 	w.met(func() {
-		c.waiter.kind = w.m.lease(c.waiter)
+		c.kind = w.m.lease(c)
 		w.m.round()
 	})
 }
@@ -105,11 +104,13 @@ func (w *world) stopAsking() {
 		return
 	}
 	c := pick(w, w.leases...)
-	w.note("%s waits no more", c.waiter.worker)
+	w.note("%s waits no more", c.worker)
 	c.cancel()
 	w.settle()
-	w.m.waiters = slices.DeleteFunc(w.m.waiters, func(x *mWaiter) bool { return x == c.waiter })
-	c.waiter.kind = "gone"
+	if k := w.m.worker(c.worker); k != nil {
+		k.waiters = filter(k.waiters, func(x *leaseCall) bool { return x != c })
+	}
+	c.kind = "gone"
 	w.m.round()
 }
 
@@ -148,11 +149,7 @@ func (w *world) renew(beats []queue.Beat) {
 		w.fail("heartbeat: %v", err)
 	}
 	for i, b := range beats {
-		want := w.m.beat(b.Lease)
-		if want == done && !b.Output.IsZero() {
-			l := w.m.job(b.Lease.Job).lease
-			l.output, l.heard = w.m.now, true
-		}
+		want := w.m.beat(b)
 		w.seen["heartbeat "+kindOf(errs[i])]++
 		if kindOf(errs[i]) != want {
 			w.fail("the heartbeat of %s was answered %v, want %q", b.Lease.Job, errs[i], want)

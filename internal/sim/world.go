@@ -44,13 +44,13 @@ func (f *Failure) Error() string {
 func Run(seed uint64, steps int, settle func()) (res Result, err error) {
 	w := &world{
 		seed: seed, rng: rand.New(rand.NewPCG(seed, 1)), settle: settle, disk: memory.NewDisk(),
-		m: &model{
-			channels: map[string]job.Channel{}, failures: map[job.Identity]job.FailureCached{},
-			took: map[job.Series][]time.Duration{},
-		},
+		m:    &model{channels: map[string]job.Channel{}, failures: map[job.Identity]job.FailureCached{}},
 		seen: map[string]int{}, faulty: true, abandoned: map[job.ID]bool{},
 	}
 	w.m.now = w.now()
+	for _, name := range channels {
+		w.m.channels[name] = job.DefaultChannel(name)
+	}
 	defer func() {
 		res = Result{w.feed, w.seen}
 		switch r := recover().(type) {
@@ -106,12 +106,17 @@ type world struct {
 
 // leaseCall is a worker's call that waits, or has been answered.
 type leaseCall struct {
-	waiter *mWaiter
-	life   int
-	cancel context.CancelFunc
-	done   chan struct{}
-	got    []queue.Assignment
-	err    error
+	worker  string
+	session job.ID
+	want    int
+	load    float64
+	due     []*mJob // what it must be given
+	kind    string  // or why it must end without work
+	life    int
+	cancel  context.CancelFunc
+	done    chan struct{}
+	got     []queue.Assignment
+	err     error
 }
 
 // awaitCall waits for the end of a build.
@@ -208,7 +213,7 @@ func (w *world) reopen() {
 // drawnWake takes over the jitter that the engine drew.
 func (w *world) drawnWake(j *mJob, least, span time.Duration) (at job.Time) {
 	for _, c := range w.changes() {
-		if c, ok := c.(job.JobRetried); ok && c.Job == j.ID && c.Attempt.Number == j.attempts {
+		if c, ok := c.(job.JobRetried); ok && c.Job == j.ID && c.Attempt.Number == j.last.Number {
 			at = c.Wake
 		}
 	}
@@ -278,6 +283,22 @@ func (w *world) arm() {
 func (w *world) chance(n int) bool { return w.rng.IntN(n) == 0 }
 
 func pick[T any](w *world, list ...T) T { return list[w.rng.IntN(len(list))] }
+
+// The kinds of replies. Each but done is a refusal.
+const (
+	done     = ""
+	notFound = "not-found"
+	ended    = "ended"
+	busy     = "busy"
+	needed   = "needed"
+	lost     = "lease-lost"
+	alive    = "worker-live"
+	off      = "signed-off"
+	invalid  = "invalid"
+	conflict = "conflict"
+	cyclic   = "cycle"
+	again    = "retry" // nobody knows whether it happened
+)
 
 // kindOf sorts errors by what the caller can do about them.
 func kindOf(err error) string {
@@ -382,7 +403,7 @@ func (w *world) met(happened func()) fault {
 	}
 	if met == diesBefore || met == diesAfter || met == down {
 		for _, c := range w.leases {
-			c.waiter.kind = again
+			c.kind = again
 		}
 	}
 	// A look is a round, too, in which the engine may find that a reservation has moved with the time.
