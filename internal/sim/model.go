@@ -39,6 +39,7 @@ type mJob struct {
 	attempts     int32
 	last         *job.Attempt
 	lastEnd      *job.AttemptEnd
+	ends         map[job.Lease]*job.AttemptEnd // of those before the last
 	lease        *mLease
 	end          *job.End
 	stop         bool // its running attempt goes with whoever needs it

@@ -397,20 +397,23 @@ func (m *model) progress(l job.Lease) string {
 // report is a worker's finish (rule 2).
 func (m *model) report(f *job.Report) string {
 	j := m.job(f.Lease.Job)
-	if j == nil || j.last == nil || j.leaseID() != f.Lease {
+	same := func(e *job.AttemptEnd) bool { return e != nil && e.Outcome == f.Outcome && e.Detail == f.Detail }
+	switch {
+	case j != nil && same(j.ends[f.Lease]):
+		return done
+	case j == nil || j.last == nil || j.leaseID() != f.Lease:
 		return lost
 	}
 	if w := m.worker(j.last.Worker); w != nil && (j.end == nil || j.lease != nil) {
 		w.saw(m.now)
 	}
-	told := j.lastEnd != nil && j.lastEnd.Outcome == f.Outcome && j.lastEnd.Detail == f.Detail
 	switch {
 	case j.running():
 		m.conclude(j, f)
 	case j.held():
 		m.free(j)
 		return lost
-	case told:
+	case same(j.lastEnd):
 	case j.end != nil || j.lastEnd.Detail != job.LeaseLost && j.lastEnd.Detail != job.WorkerCrashed:
 		return lost
 	case f.Outcome == job.Aborted || f.Outcome == job.Cancelled: // booked as a loss already

@@ -31,6 +31,12 @@ func (m *model) round() {
 
 func (m *model) start(j *mJob, w *mWorker) {
 	d := m.demand(j)
+	if j.ends == nil {
+		j.ends = map[job.Lease]*job.AttemptEnd{}
+	}
+	if j.last != nil {
+		j.ends[j.leaseID()] = j.lastEnd
+	}
 	j.attempts++
 	j.last = &job.Attempt{Number: j.attempts, Worker: w.Name, Start: m.now, Groups: d.groups}
 	j.lastEnd, j.wake = nil, 0

@@ -56,7 +56,7 @@ func (r *Reader) Lookup(ctx context.Context, q *queue.Query) (*queue.Found, erro
 func nothing() *queue.Found {
 	return &queue.Found{
 		Facts: job.Facts{
-			Jobs: map[job.ID]*job.Record{}, Kept: map[job.Likeness]job.ID{}, Cached: map[job.Identity]*job.FailureCached{},
+			Jobs: map[job.ID]*job.Record{}, Ended: map[job.Lease]*job.AttemptEnd{}, Kept: map[job.Likeness]job.ID{}, Cached: map[job.Identity]*job.FailureCached{},
 			Took: map[job.Series]time.Duration{}, Builds: map[job.ID]*job.BuildRecord{},
 		},
 		Answers: map[job.ID][]byte{},
@@ -66,6 +66,11 @@ func nothing() *queue.Found {
 func lookup(c *conn, q *queue.Query, f *queue.Found) error {
 	for _, id := range q.Jobs {
 		if err := lookupJob(c, id, f); err != nil {
+			return err
+		}
+	}
+	for _, l := range q.Leases {
+		if err := lookupEnded(c, l, f); err != nil {
 			return err
 		}
 	}
@@ -106,6 +111,22 @@ func lookupJob(c *conn, id job.ID, f *queue.Found) error {
 		rec.LastEnd.Result = q.readBytes()
 		return nil
 	})
+}
+
+// lookupEnded finds an attempt that ended before its job or with it; the latter stands over the former, as in a late finish.
+func lookupEnded(c *conn, l job.Lease, f *queue.Found) error {
+	take := func(q *stmt) error {
+		e, err := codec.DecodeAttemptEnd(q.readBytes())
+		if err == nil && e.Number == l.Attempt && e.Token == l.Token {
+			e.Result = nil
+			f.Ended[l] = &e
+		}
+		return nil
+	}
+	if err := each(c.query(qAttemptEnd).blob(l.Job[:]).int(int64(l.Attempt)), take); err != nil {
+		return err
+	}
+	return each(c.query(qJobsAttempt).blob(l.Job[:]), take)
 }
 
 func lookupBuild(c *conn, id job.ID, f *queue.Found) error {

@@ -70,6 +70,8 @@ const (
 	qSettledJob
 	qResult
 	qAttemptResult
+	qAttemptEnd
+	qJobsAttempt
 	qKept
 	qFailure
 	qTook
@@ -183,6 +185,9 @@ var queries = [queryCount]string{
 		LEFT JOIN live l ON l.seq = j.seq WHERE j.id = ? AND l.seq IS NULL`,
 	qResult:        `SELECT CASE WHEN same THEN job ELSE attempt END FROM result WHERE seq = ?`,
 	qAttemptResult: `SELECT result FROM attempt WHERE seq = ? AND number = ?`,
+	qAttemptEnd:    `SELECT a.body FROM job j JOIN attempt a ON a.seq = j.seq WHERE j.id = ? AND a.number = ?`,
+	qJobsAttempt: `SELECT e.attempt FROM job j JOIN ended e ON e.seq = j.seq
+		WHERE j.id = ? AND e.attempt IS NOT NULL`,
 	qKept: `SELECT j.id, j.spec FROM job j JOIN ended e ON e.seq = j.seq
 		WHERE j.key = ? AND j.kind = ? AND j.channel = ? AND e.outcome = ? ORDER BY j.seq DESC LIMIT ?`,
 	qFailure:    `SELECT body FROM cached_failure WHERE channel = ? AND kind = ? AND key = ?`,
