@@ -104,18 +104,16 @@ type Report struct {
 
 // Finish ends an attempt. lost reports that the lease gives no right to it any more: the finish counts for
 // nothing but, where the attempt was being stopped, frees its slot, and the changes must be made all the same.
-// A late finish counts if no newer attempt has started and the job has not ended. A repeated one with the
-// same outcome is no error; facts may hold the ended job.
+// A late finish counts if no newer attempt has started and the job has not ended. One that says again what is kept of its
+// attempt is no error, however much has happened since: its worker may not have heard the answer, and must not take for lost
+// what was recorded. What memory does not hold of that, the ended job or the earlier attempt, facts may.
 func (m *Machine) Finish(at Moment, f Report, facts *Facts) (changes []Change, lost bool, err error) {
 	if err := f.validate(); err != nil {
 		return nil, false, err
 	}
 	j := m.jobs[f.Lease.Job]
-	if j == nil {
-		return nil, !repeats(facts, f), nil
-	}
-	if j.last == nil || j.last.Number != f.Lease.Attempt || j.last.Token != f.Lease.Token {
-		return nil, true, nil
+	if j == nil || j.last == nil || j.last.Number != f.Lease.Attempt || j.last.Token != f.Lease.Token {
+		return nil, !f.repeats(facts), nil
 	}
 	m.saw(j.last.Worker, at.Now)
 	end := AttemptEnd{
@@ -127,8 +125,8 @@ func (m *Machine) Finish(at Moment, f Report, facts *Facts) (changes []Change, l
 	case j.Held():
 		return []Change{JobFreed{Job: j.id, Seq: j.seq, At: at.Now}}, true, nil
 	case j.done():
-		return nil, !(j.last.end != nil && j.last.end.Outcome == f.Outcome && j.last.end.Detail == f.Detail), nil
-	case j.last.end != nil && j.last.end.Outcome == f.Outcome && j.last.end.Detail == f.Detail:
+		return nil, !f.tells(j.last.end), nil
+	case f.tells(j.last.end):
 		return nil, false, nil // told before: it waits for its next attempt
 	case j.last.end != nil && j.last.end.Detail != LeaseLost && j.last.end.Detail != WorkerCrashed:
 		return nil, true, nil // the worker itself ended the attempt, and said otherwise then
@@ -152,14 +150,20 @@ func (f *Report) validate() error {
 	return checkResult(f.Result)
 }
 
-// repeats reports whether the finish tells what is already stored of the job.
-func repeats(facts *Facts, f Report) bool {
+// tells reports whether the finish says of the attempt how it ended.
+func (f *Report) tells(end *AttemptEnd) bool {
+	return end != nil && end.Outcome == f.Outcome && end.Detail == f.Detail
+}
+
+// repeats reports whether the finish tells what is already stored of an attempt that memory does not hold.
+func (f *Report) repeats(facts *Facts) bool {
 	if facts == nil {
 		return false
 	}
-	r := facts.Jobs[f.Lease.Job]
-	return r != nil && r.Last != nil && r.Last.Number == f.Lease.Attempt && r.Last.Token == f.Lease.Token &&
-		r.LastEnd != nil && r.LastEnd.Outcome == f.Outcome && r.LastEnd.Detail == f.Detail
+	if r := facts.Jobs[f.Lease.Job]; r != nil && r.Last != nil && r.Last.Number == f.Lease.Attempt && r.Last.Token == f.Lease.Token {
+		return f.tells(r.LastEnd)
+	}
+	return f.tells(facts.Ended[f.Lease])
 }
 
 // late takes the finish of an attempt whose lease was lost, while the job waits for its next attempt. Only

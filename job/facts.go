@@ -13,6 +13,8 @@ func (s *Spec) Series() Series { return Series{s.Channel, s.Kind, s.Name} }
 type Facts struct {
 	// Jobs that are Done and settled, by id.
 	Jobs map[ID]*Record
+	// Ended attempts, by the lease that gave the right to them; without their results.
+	Ended map[Lease]*AttemptEnd
 	// Kept successes, the newest of each likeness.
 	Kept map[Likeness]ID
 	// Cached failures by identity, the newest of each; it has a class.

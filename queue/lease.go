@@ -270,11 +270,16 @@ func (q *Queue) Heartbeat(ctx context.Context, beats ...Beat) ([]error, error) {
 var errLost = errors.New("lost")
 
 // Finish ends an attempt. job.ErrLeaseLost: it counted for nothing, as the lease was lost or the job cancelled; if the
-// attempt was being stopped, this confirms that it is over. A repeated finish with the same outcome succeeds.
+// attempt was being stopped, this confirms that it is over. A repeated finish with the same outcome succeeds, even if the next
+// attempt has begun, and changes nothing.
 func (q *Queue) Finish(ctx context.Context, f job.Report) error {
 	query := func(m *job.Machine, query *Query) {
-		if _, ok := m.Job(f.Lease.Job); !ok {
+		j, ok := m.Job(f.Lease.Job)
+		if !ok {
 			query.Jobs = append(query.Jobs, f.Lease.Job)
+		}
+		if !ok || j.Attempt() != nil && j.Attempt().Number != f.Lease.Attempt {
+			query.Leases = append(query.Leases, f.Lease)
 		}
 	}
 	f.Result = bytes.Clone(f.Result)

@@ -88,6 +88,7 @@ type Answer struct {
 // Query names what a Lookup reads.
 type Query struct {
 	Jobs     []job.ID
+	Leases   []job.Lease    // how the attempts ended that they gave the right to
 	Kept     []job.Likeness // newest success with this likeness, while it is kept, among the KeptMost newest of its identity
 	Cached   []job.Identity
 	Took     []job.Series
@@ -103,7 +104,7 @@ const KeptMost = 100
 func (q *Query) Empty() bool { return q.size() == 0 }
 
 func (q *Query) size() int {
-	return len(q.Jobs) + len(q.Kept) + len(q.Cached) + len(q.Took) + len(q.Builds) + len(q.Requests)
+	return len(q.Jobs) + len(q.Leases) + len(q.Kept) + len(q.Cached) + len(q.Took) + len(q.Builds) + len(q.Requests)
 }
 
 // Found is what a Lookup read.

@@ -230,7 +230,7 @@ func (s *Store) Lookup(ctx context.Context, q *queue.Query) (*queue.Found, error
 	}
 	f := &queue.Found{
 		Facts: job.Facts{
-			Jobs: map[job.ID]*job.Record{}, Kept: map[job.Likeness]job.ID{}, Cached: map[job.Identity]*job.FailureCached{},
+			Jobs: map[job.ID]*job.Record{}, Ended: map[job.Lease]*job.AttemptEnd{}, Kept: map[job.Likeness]job.ID{}, Cached: map[job.Identity]*job.FailureCached{},
 			Took: map[job.Series]time.Duration{}, Builds: map[job.ID]*job.BuildRecord{},
 		},
 		Answers: map[job.ID][]byte{},
@@ -239,6 +239,17 @@ func (s *Store) Lookup(ctx context.Context, q *queue.Query) (*queue.Found, error
 		if r := d.job(id); r != nil && !r.live() {
 			if rec, _, err := r.record(d.sealed); err == nil {
 				f.Jobs[id] = rec
+			}
+		}
+	}
+	for _, l := range q.Leases {
+		if r := d.job(l.Job); r != nil {
+			for i := range r.ended {
+				if e := &r.ended[i]; !e.bad && e.Number == l.Attempt && e.Token == l.Token {
+					end := copyAttemptEnd(&e.AttemptEnd)
+					end.Result = nil
+					f.Ended[l] = &end
+				}
 			}
 		}
 	}

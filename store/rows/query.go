@@ -118,6 +118,8 @@ const (
 	SettledJob
 	// LastResult: seq. It gives the result of the attempt that ended with the job.
 	LastResult
+	// AttemptEnd: job's id, number. It gives the body of an attempt that ended before its job.
+	AttemptEnd
 	// AttemptResult: seq, number. It gives the result of an attempt that ended before its job.
 	AttemptResult
 	// Kept: key, kind, channel, outcome, limit. It gives id, spec of so many jobs, newest first.

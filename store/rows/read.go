@@ -12,7 +12,7 @@ import (
 func Nothing() *queue.Found {
 	return &queue.Found{
 		Facts: job.Facts{
-			Jobs: map[job.ID]*job.Record{}, Kept: map[job.Likeness]job.ID{}, Cached: map[job.Identity]*job.FailureCached{},
+			Jobs: map[job.ID]*job.Record{}, Ended: map[job.Lease]*job.AttemptEnd{}, Kept: map[job.Likeness]job.ID{}, Cached: map[job.Identity]*job.FailureCached{},
 			Took: map[job.Series]time.Duration{}, Builds: map[job.ID]*job.BuildRecord{},
 		},
 		Answers: map[job.ID][]byte{},
@@ -22,7 +22,7 @@ func Nothing() *queue.Found {
 // Lookup adds to f what queue.Store's Lookup finds.
 func Lookup(t Tables, q *queue.Query, f *queue.Found) error {
 	l := lookup{t, q, f}
-	for _, step := range []func() error{l.jobs, l.builds, l.answers, l.kept, l.cached, l.took} {
+	for _, step := range []func() error{l.jobs, l.ended, l.builds, l.answers, l.kept, l.cached, l.took} {
 		if err := step(); err != nil {
 			return err
 		}
@@ -86,6 +86,29 @@ func (l *lookup) jobs() error {
 		keys = append(keys, number(r.Seq), number(r.LastEnd.Number))
 	}
 	return l.read(AttemptResult, 2, keys, func(i int, c Columns) error { earlier[i].LastEnd.Result = c.Bytes(); return nil })
+}
+
+// ended finds attempts that ended before their jobs or with them; the latter stand over the former, as in a late finish.
+func (l *lookup) ended() error {
+	take := func(i int, c Columns) error {
+		lease := l.q.Leases[i]
+		e, err := codec.DecodeAttemptEnd(c.Bytes())
+		if err == nil && e.Number == lease.Attempt && e.Token == lease.Token {
+			e.Result = nil
+			l.f.Ended[lease] = &e
+		}
+		return nil
+	}
+	numbered, named := make([]Value, 0, 2*len(l.q.Leases)), make([]Value, 0, len(l.q.Leases))
+	for i := range l.q.Leases {
+		lease := &l.q.Leases[i]
+		numbered = append(numbered, ident(lease.Job), number(lease.Attempt))
+		named = append(named, ident(lease.Job))
+	}
+	if err := l.read(AttemptEnd, 2, numbered, take); err != nil {
+		return err
+	}
+	return l.read(EndedAttempt, 1, named, take)
 }
 
 func (l *lookup) builds() error {

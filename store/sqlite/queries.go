@@ -106,6 +106,7 @@ var queries = [statements]string{
 	rows.SettledJob: `SELECT ` + recordColumns + ` FROM job j JOIN ended e ON e.seq = j.seq
 		LEFT JOIN live l ON l.seq = j.seq WHERE j.id = ? AND l.seq IS NULL`,
 	rows.LastResult:    `SELECT CASE WHEN same THEN job ELSE attempt END FROM result WHERE seq = ?`,
+	rows.AttemptEnd:    `SELECT a.body FROM job j JOIN attempt a ON a.seq = j.seq WHERE j.id = ? AND a.number = ?`,
 	rows.AttemptResult: `SELECT result FROM attempt WHERE seq = ? AND number = ?`,
 	rows.Kept: `SELECT j.id, j.spec FROM job j JOIN ended e ON e.seq = j.seq
 		WHERE j.key = ? AND j.kind = ? AND j.channel = ? AND e.outcome = ? ORDER BY j.seq DESC LIMIT ?`,

@@ -154,6 +154,7 @@ func testLateFinish(t *testing.T, p *place) {
 	same(t, "attempts", []job.AttemptEnd{late}, attempts(t, p.Store, jobID(1)))
 	found := lookup(t, p.Store, &queue.Query{Jobs: []job.ID{jobID(1)}}).Jobs[jobID(1)]
 	same(t, "last end", &late, found.LastEnd)
+	same(t, "attempts by their leases", map[job.Lease]*job.AttemptEnd{leaseOf(1, 1): without(late)}, lookupLeases(t, p, leaseOf(1, 1)))
 
 	// A job whose last attempt ended before it did still has that attempt.
 	p.commit(t, added(2), started(2, 1))
@@ -183,6 +184,49 @@ func testResults(t *testing.T, p *place) {
 	same(t, "attempts", []job.AttemptEnd{first, second, third}, attempts(t, p.Store, jobID(1)))
 	found := lookup(t, p.Store, &queue.Query{Jobs: []job.ID{jobID(1)}})
 	same(t, "last end", &third, found.Jobs[jobID(1)].LastEnd)
+}
+
+// leaseOf gives the lease of a job's attempt.
+func leaseOf(n int64, number int32) job.Lease {
+	return job.Lease{Job: jobID(n), Attempt: number, Token: attempt(number).Token}
+}
+
+func without(e job.AttemptEnd) *job.AttemptEnd {
+	e.Result = nil
+	return &e
+}
+
+func lookupLeases(t *testing.T, p *place, leases ...job.Lease) map[job.Lease]*job.AttemptEnd {
+	t.Helper()
+	p.reopen(t)
+	return lookup(t, p.Store, &queue.Query{Leases: leases}).Ended
+}
+
+// How an attempt ended is found by its lease: whether newer ones have begun, and whether the job has ended, been settled or
+// been deleted; only the true token opens it.
+func testEndedAttempts(t *testing.T, p *place) {
+	first, second := attemptEnd(1, job.Aborted, "one"), attemptEnd(2, job.Failed, "two")
+	forged, other := leaseOf(1, 1), leaseOf(1, 1)
+	forged.Token[0]++
+	other.Job = jobID(2)
+	ask := []job.Lease{leaseOf(1, 1), leaseOf(1, 2), leaseOf(1, 3), forged, other}
+	check := func(what string, want map[job.Lease]*job.AttemptEnd) {
+		t.Helper()
+		same(t, what, want, lookupLeases(t, p, ask...))
+	}
+	p.commit(t, added(1), added(2), started(1, 1))
+	check("while it runs", nil)
+	p.commit(t, job.JobRetried{Job: jobID(1), Seq: 1, Attempt: first})
+	check("once it has ended", map[job.Lease]*job.AttemptEnd{leaseOf(1, 1): without(first)})
+	p.commit(t, started(1, 2))
+	check("once the next has begun", map[job.Lease]*job.AttemptEnd{leaseOf(1, 1): without(first)})
+	both := map[job.Lease]*job.AttemptEnd{leaseOf(1, 1): without(first), leaseOf(1, 2): without(second)}
+	p.commit(t, job.JobEnded{Job: jobID(1), Seq: 1, End: job.End{Outcome: job.Failed}, Attempt: &second, Open: true})
+	check("once the job has ended", both)
+	p.commit(t, settled(1))
+	check("once it has left memory", both)
+	p.commit(t, job.JobDeleted{Job: jobID(1)})
+	check("once it is deleted", nil)
 }
 
 func testNothingShared(t *testing.T, p *place) {

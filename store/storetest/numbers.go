@@ -23,7 +23,7 @@ func testEmpty(t *testing.T, p *place) {
 		}
 		f := lookup(t, p.Store, &queue.Query{
 			Jobs: []job.ID{jobID(1)}, Builds: []job.ID{buildID(1)}, Requests: []job.ID{requestID(1)},
-			Kept: []job.Likeness{{}}, Cached: []job.Identity{{}}, Took: []job.Series{{}},
+			Leases: []job.Lease{{}}, Kept: []job.Likeness{{}}, Cached: []job.Identity{{}}, Took: []job.Series{{}},
 		})
 		same(t, "found", &queue.Found{}, f)
 		if f.Jobs == nil || f.Answers == nil {
