@@ -61,7 +61,7 @@ With --json each line is one event, a JSON object with the fields event and, of 
   job-retried   job, id, attempt, outcome, detail, message, seconds, wait_seconds, until, log
   job-waiting   job, id, attempt (that ended), outcome, detail, message, until; at the start, for a wait from before it
   job-ended     job, id, outcome, detail, message, attempts, seconds, optional, root, root_outcome, through, log, tail
-  notice        job, text
+  notice        job, text; before run-started, if many jobs have to be stored first
   run-stopping  why (failure, interrupt or fault), text
   run-ended     outcome (succeeded, failed, interrupted or aborted), exit_code, seconds, counts, reused, unfinished
 and with --dry-run

@@ -9,6 +9,16 @@ import (
 	"github.com/headrace/headrace/queue"
 )
 
+// manyJobs is from how many on it takes some seconds to look them up and store them.
+const manyJobs = 50_000
+
+// forewarn says why nothing happens for a while.
+func (s *session) forewarn() {
+	if n := len(s.work.Jobs); n >= manyJobs {
+		s.display.Event(progress.Notice{Text: fmt.Sprintf("%d jobs: the first starts when all are looked up and stored, which takes a while", n)})
+	}
+}
+
 // announce tells what is to be done.
 func (s *session) announce(past *past, receipt *queue.Receipt) error {
 	took, err := durations(s.ctx, s.store, s.work)

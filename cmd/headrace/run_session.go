@@ -141,6 +141,7 @@ func (s *session) reap() (err error) {
 
 // drive prepares, submits, and works until all is done or the run is to stop.
 func (s *session) drive() error {
+	s.forewarn()
 	if err := s.prepare(); err != nil {
 		return err
 	}

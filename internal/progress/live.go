@@ -253,15 +253,11 @@ func (l *Live) bar(cols int) string {
 	if n := len(t.waiting); n > 0 {
 		text += fmt.Sprintf(", %d waiting to be tried again", n)
 	}
-	skipped := 0
-	for i := range t.failed {
-		skipped += follows(&t.failed[i])
-	}
-	if n := len(t.failed) - skipped; n > 0 {
+	if n := t.failed.owns; n > 0 {
 		text += fmt.Sprintf(", %d failed", n)
 	}
-	if skipped > 0 {
-		text += fmt.Sprintf(", %d skipped", skipped)
+	if n := t.failed.followings; n > 0 {
+		text += fmt.Sprintf(", %d skipped", n)
 	}
 	if n := t.counts[job.Cancelled]; n > 0 {
 		text += fmt.Sprintf(", %d %s", n, NotStarted)
@@ -278,7 +274,7 @@ func (l *Live) bar(cols int) string {
 		return cut(text, cols-2)
 	}
 	paint := s.good
-	if len(t.failed) > 0 {
+	if t.failed.len() > 0 {
 		paint = s.bad
 	}
 	return paint(bar) + text

@@ -3,7 +3,6 @@ package progress
 import (
 	"context"
 	"fmt"
-	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -211,8 +210,8 @@ func (p *Plain) summary(e RunEnded) string {
 		}
 		fmt.Fprintf(&b, "slowest: %s\n", strings.Join(list, ", "))
 	}
-	p.listFailed(&b, "did not succeed:", t.failed)
-	p.listFailed(&b, "did not succeed, but are optional:", t.excused)
+	p.listFailed(&b, "did not succeed:", &t.failed)
+	p.listFailed(&b, "did not succeed, but are optional:", &t.excused)
 	if e.Unfinished > 0 {
 		fmt.Fprintf(&b, "the next run goes on with the %s left\n", Count(e.Unfinished, "job"))
 	}
@@ -258,33 +257,20 @@ func (t *tally) counted(e *RunEnded) string {
 // reasonListed is how many columns of its reason a summary repeats.
 const reasonListed = 80
 
-// failuresListed is how many failed jobs a summary lists.
-const failuresListed = 50
-
-func (p *Plain) listFailed(b *strings.Builder, title string, list []JobEnded) {
-	if len(list) == 0 {
+func (p *Plain) listFailed(b *strings.Builder, title string, failed *roll) {
+	if failed.len() == 0 {
 		return
 	}
 	fmt.Fprintln(b, p.o.Style.bold(title))
-	// What failed by itself first: the rest follows from it.
-	list = slices.Clone(list)
-	slices.SortStableFunc(list, func(a, b JobEnded) int { return follows(&a) - follows(&b) })
-	for i, j := range list {
-		if i == failuresListed {
-			fmt.Fprintf(b, "  and %d more\n", len(list)-i)
-			break
-		}
+	list := failed.listed()
+	for i := range list {
+		j := &list[i]
 		fmt.Fprintf(b, "  %s %s\n", pad(Clean(j.Name), 28), cut(Clean(j.why()), reasonListed))
 		if j.Log != "" {
 			fmt.Fprintf(b, "  %s %s\n", pad("", 28), p.o.Style.dim("log: "+j.Log))
 		}
 	}
-}
-
-// follows is 1 for a job that only another's end kept from running.
-func follows(j *JobEnded) int {
-	if j.Outcome == job.DependencyFailed {
-		return 1
+	if more := failed.len() - len(list); more > 0 {
+		fmt.Fprintf(b, "  and %d more\n", more)
 	}
-	return 0
 }

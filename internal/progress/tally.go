@@ -21,8 +21,8 @@ type tally struct {
 	cut     int          // of the aborted, those that an interrupt ended
 	ended   int
 	reused  int
-	failed  []JobEnded // that count
-	excused []JobEnded // optional ones that did not succeed
+	failed  roll // that count
+	excused roll // optional ones that did not succeed
 	slowest []JobEnded
 	stop    *RunStopping
 	end     *RunEnded
@@ -32,6 +32,33 @@ type tally struct {
 type attempt struct {
 	JobStarted
 	last string // line of output, not cleaned
+}
+
+// roll has jobs that did not succeed: all of them as numbers, and as many as are ever listed. A million can follow from one.
+type roll struct {
+	own, following   []JobEnded // failed by itself; only another's end kept it from running
+	owns, followings int
+}
+
+// failuresListed is how many failed jobs a summary lists.
+const failuresListed = 50
+
+func (r *roll) add(e JobEnded) {
+	list, count := &r.own, &r.owns
+	if e.Outcome == job.DependencyFailed {
+		list, count = &r.following, &r.followings
+	}
+	if *count++; len(*list) < failuresListed {
+		*list = append(*list, e)
+	}
+}
+
+func (r *roll) len() int { return r.owns + r.followings }
+
+// listed gives those that a summary lists: first what failed by itself, as the rest follows from it.
+func (r *roll) listed() []JobEnded {
+	all := slices.Concat(r.own, r.following)
+	return all[:min(len(all), failuresListed)]
 }
 
 // slowestShown is how many slow jobs the summary names.
@@ -96,9 +123,9 @@ func (t *tally) judge(e JobEnded) {
 	switch {
 	case e.Outcome == job.Succeeded || e.Outcome == job.Cancelled || e.Interrupted:
 	case e.Optional:
-		t.excused = append(t.excused, e)
+		t.excused.add(e)
 	default:
-		t.failed = append(t.failed, e)
+		t.failed.add(e)
 	}
 	if e.Attempts == 0 {
 		return
