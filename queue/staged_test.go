@@ -168,12 +168,12 @@ func TestStagedBuildWhoseReusedJobIsDeletedBetweenPieces(t *testing.T) {
 					return nil
 				}
 				_, err := l.Submit(t.Context(), ask())
-				l.commit = nil
 				var again *queue.RetryError
 				if !errors.As(err, &again) || errors.Is(err, queue.ErrNotFound) {
 					t.Errorf("the submission was told %v, want a *RetryError", err)
 				}
 				synctest.Wait() // what was made goes over several rounds
+				l.commit = nil
 				if recs, err := l.Store.Jobs(t.Context(), queue.JobFilter{}); err != nil || len(recs) != 0 {
 					t.Errorf("%d jobs are left, %v", len(recs), err)
 				}
