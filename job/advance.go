@@ -19,6 +19,7 @@ func (m *Machine) Advance(at Moment, budget int) ([]Change, error) {
 	for a.err == nil && a.step() {
 	}
 	m.effort = a.effort()
+	m.overdue = len(m.timers) > 0 && m.timers[0].due <= at.Now
 	return a.out, a.err
 }
 

@@ -9,9 +9,14 @@ import (
 
 // Check derives again, from scratch, all that the Machine keeps derived, and reports each difference: a count, a
 // maximum, a link or an index that is not what the jobs, builds and workers say. It is for tests and the
-// simulator, which call it between rounds, with the moment of the last; it looks at everything, and changes nothing.
+// simulator, which call it between rounds, with the moment of the last; it looks at everything, and changes nothing. While
+// the machine is Behind, what it still has to look at may differ, and nothing else.
 func (m *Machine) Check(now Time) error {
-	c := check{m: m, now: now}
+	c := check{
+		m: m, now: now,
+		flow: setOf(m.flow), swept: setOf(slices.Concat(m.paths.now, m.paths.next)), unneeded: setOf(m.unneeded), checked: setOf(m.check), ending: setOf(m.ending),
+		opening: setOf(m.opening), idle: setOf(m.idle),
+	}
 	c.lists()
 	leases := map[*Job]int{}
 	for _, n := range m.Workers() {
@@ -44,6 +49,19 @@ type check struct {
 	m     *Machine
 	now   Time
 	found []error
+	// What Advance still has to look at.
+	flow, swept, unneeded, checked map[*Job]bool
+	ending                  map[*build]bool
+	opening                 map[*buildGate]bool
+	idle                    map[Class]bool
+}
+
+func setOf[T comparable](list []T) map[T]bool {
+	set := make(map[T]bool, len(list))
+	for _, x := range list {
+		set[x] = true
+	}
+	return set
 }
 
 func (c *check) want(ok bool, format string, args ...any) {
@@ -52,9 +70,14 @@ func (c *check) want(ok bool, format string, args ...any) {
 	}
 }
 
-// lists: between rounds nothing is left to look at, and no job is marked as being in a list.
+// lists: between rounds the scheduler has seen everything, and who is left to look at knows it.
 func (c *check) lists() {
-	c.want(!c.m.Behind(), "the machine is behind")
+	for b := range c.ending {
+		c.want(b.ending, "build %s may have ended and is not marked", b.Build.ID)
+	}
+	for g := range c.opening {
+		c.want(g.queued, "gate %q may have room and is not marked", g.key)
+	}
 	c.want(len(c.m.touched) == 0 && len(c.m.moved) == 0, "changes are left that the scheduler has not seen")
 	for i, j := range c.m.timers {
 		c.want(j.slot == int32(i+1), "job %s is in place %d of the timers and thinks %d", j.id, i+1, j.slot)
@@ -75,9 +98,13 @@ func (c *check) state(j *Job, leases int) {
 	c.want(!j.Held() || j.done(), "job %s is held and %s", j.id, j.state)
 	c.want(!j.done() || j.Held() || j.flags.has(openEnd), "job %s is Done, has nothing left to tell, and is in memory", j.id)
 	c.want(!j.done() || len(j.needs)+len(j.dependents)+len(j.wishes) == 0, "job %s is Done and has links", j.id)
-	c.want(j.flags&(inFlow|inSweep|isTouched|isUnneeded|isChecked) == 0, "job %s is marked %b outside any list", j.id, j.flags)
+	listed := j.flags.has(inFlow) == c.flow[j] && j.flags.has(inSweep) == c.swept[j] && j.flags.has(isUnneeded) == c.unneeded[j] &&
+		j.flags.has(isChecked) == c.checked[j]
+	c.want(listed && !j.flags.has(isTouched), "job %s is marked %b and in the lists %t, %t, %t, %t",
+		j.id, j.flags, c.flow[j], c.swept[j], c.unneeded[j], c.checked[j])
 	if _, ready := j.state.(Ready); ready {
-		c.want(j.waits == 0 && j.in.active > 0 && c.m.lingering[j.Identity()] == nil, "job %s is Ready and must not be", j.id)
+		active := j.in.active > 0 || c.flow[j] || c.checked[j]
+		c.want(j.waits == 0 && active && c.m.lingering[j.Identity()] == nil, "job %s is Ready and must not be", j.id)
 	}
 }
 
@@ -106,7 +133,7 @@ func (c *check) edges(j *Job) {
 }
 
 func (c *check) demand(j *Job) {
-	c.want(j.out == j.offers(), "job %s offers %+v, and has told %+v", j.id, j.offers(), j.out)
+	c.want(j.out == j.offers() || c.flow[j] || c.swept[j], "job %s offers %+v, and has told %+v", j.id, j.offers(), j.out)
 	if j.done() {
 		c.want(j.in == demand{}, "job %s is Done and asked for: %+v", j.id, j.in)
 		return
@@ -114,6 +141,10 @@ func (c *check) demand(j *Job) {
 	fresh := &Job{wishes: j.wishes, dependents: j.dependents, more: j.more, class: j.class, id: j.id, flags: j.flags, stagers: j.stagers}
 	fresh.recount()
 	have, want := j.in, fresh.in
+	if have.stale() && (c.flow[j] || c.swept[j]) {
+		c.want(have.keep == want.keep && have.active == want.active, "job %s has the demand %+v, recounted %+v", j.id, have, want)
+		return
+	}
 	c.want(have.audience.same(want.audience), "job %s is asked for by %q, recounted %q", j.id, have.audience.Key(), want.audience.Key())
 	c.want(have.crowd.equal(want.crowd), "job %s is asked for by the crowd %v, recounted %v", j.id, have.crowd, want.crowd)
 	have.audience, want.audience, have.crowd, want.crowd = nil, nil, nil, nil
@@ -130,7 +161,7 @@ func (a *crowd) equal(b *crowd) bool {
 // alarm: whatever time alone changes for the job is seen when it comes.
 func (c *check) alarm(j *Job) {
 	at, ok := c.m.nextLook(j)
-	c.want(!ok || at <= c.now || j.slot != 0 && j.due <= at, "job %s must be looked at by %d, and its alarm is at %d (place %d)", j.id, at, j.due, j.slot)
+	c.want(!ok || at <= c.now || c.flow[j] || c.checked[j] || j.slot != 0 && j.due <= at, "job %s must be looked at by %d, and its alarm is at %d (place %d)", j.id, at, j.due, j.slot)
 }
 
 func (c *check) indexes() {
@@ -163,7 +194,7 @@ func (c *check) builds() {
 			}
 		}
 		c.want(open == b.open, "build %s waits for %d jobs, counted %d", id, open, b.open)
-		c.want(open > 0 || b.Staged, "build %s waits for nothing and has not ended", id)
+		c.want(open > 0 || b.Staged || c.ending[b], "build %s waits for nothing and has not ended", id)
 		switch key := b.Build.Gate.Key; {
 		case b.active:
 			active[key]++
@@ -179,7 +210,7 @@ func (c *check) builds() {
 		c.want(key == g.key && key != "", "gate %q is filed under %q", g.key, key)
 		c.want(g.active == active[key], "gate %q counts %d builds, %d are under way", key, g.active, active[key])
 		c.want(len(g.waiting) == waiting[key], "gate %q has %d builds waiting, %d wait", key, len(g.waiting), waiting[key])
-		c.want(g.active > 0 || len(g.waiting) > 0 || staged[key], "gate %q is of no use any more", key)
+		c.want(g.active > 0 || len(g.waiting) > 0 || staged[key] || c.opening[g], "gate %q is of no use any more", key)
 	}
 }
 
@@ -198,7 +229,7 @@ func (c *check) classes() {
 		}
 		c.want(k.jobs == jobs[k], "class %v counts %d jobs, want %d", key, k.jobs, jobs[k])
 		c.want(k.capable == capable, "class %v counts %d workers, want %d", key, k.capable, capable)
-		c.want(k.jobs > 0, "class %v is of no use any more", key)
+		c.want(k.jobs > 0 || c.idle[key], "class %v is of no use any more", key)
 		c.want(k.capable == 0 || k.since == 0, "class %v is unserved since %d, and %d workers serve it", key, k.since, capable)
 	}
 }

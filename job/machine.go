@@ -22,7 +22,8 @@ type Machine struct {
 	seq        int64
 	base       Time // running usage is counted from here
 	loading    bool
-	effort     int // of the last Advance
+	effort     int  // of the last Advance
+	overdue    bool // it left jobs whose moment has come
 
 	timers timers
 	pens   pens
@@ -387,7 +388,7 @@ func (m *Machine) Due() (at Time, ok bool) {
 
 // Behind reports whether Advance stopped for its budget and has more to do at once.
 func (m *Machine) Behind() bool {
-	return len(m.flow)+m.paths.len()+len(m.doomed)+len(m.unneeded)+len(m.check)+len(m.ending)+len(m.opening)+len(m.idle) > 0
+	return m.overdue || len(m.flow)+m.paths.len()+len(m.doomed)+len(m.unneeded)+len(m.check)+len(m.ending)+len(m.opening)+len(m.idle) > 0
 }
 
 // patience is how long the job may still wait for a capable worker at now; ok is false if for ever.

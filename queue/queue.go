@@ -34,6 +34,9 @@ type Config struct {
 	GiveUp bool
 	// StageSize is how many jobs one round takes; a build of more is staged, see Submit. 0: 2000.
 	StageSize int
+	// RoundBudget is how many changes the commands that one round takes should make, and how many more the machine may
+	// draw as consequences; what is left goes on in the next rounds, among other commands. 0: 4096; at most 65,536.
+	RoundBudget int
 }
 
 // Queue is the engine. Its methods may be called from any goroutine while Run runs; they block until what they ask
@@ -72,6 +75,10 @@ func Open(cfg Config) (*Queue, error) {
 	if cfg.StageSize <= 0 {
 		cfg.StageSize = stageSize
 	}
+	if cfg.RoundBudget <= 0 {
+		cfg.RoundBudget = roundBudget
+	}
+	cfg.RoundBudget = min(cfg.RoundBudget, maxRoundBudget)
 	if cfg.Log == nil {
 		cfg.Log = slog.New(slog.DiscardHandler)
 	}
@@ -102,9 +109,10 @@ func Open(cfg Config) (*Queue, error) {
 
 // Limits of a round.
 const (
-	maxCalls   = 1024 // commands in one
-	maxLeases  = 4096 // in one; the next comes at once
-	maxChanges = 4096 // that the commands of one should make, and that the machine may draw as consequences
+	maxCalls  = 1024 // commands in one
+	maxLeases = 4096 // in one; the next comes at once
+	// roundBudget is Config.RoundBudget where that does not say; with more than maxRoundBudget all others would wait too long.
+	roundBudget, maxRoundBudget = 4096, 1 << 16
 	// commitPatience is how long a failing commit is repeated before the owner steps down.
 	commitPatience = 10 * time.Second
 	specBytes      = 32 << 20
@@ -266,13 +274,13 @@ func (q *Queue) serve(ctx context.Context) error {
 func (r *round) gather() {
 	weight := 0
 	for _, c := range r.calls {
-		weight += c.weight
+		weight += max(c.weight, 1)
 	}
-	for len(r.calls) < maxCalls && weight < maxChanges {
+	for len(r.calls) < maxCalls && weight < r.q.RoundBudget {
 		select {
 		case c := <-r.q.calls:
 			r.calls = append(r.calls, c)
-			weight += c.weight
+			weight += max(c.weight, 1)
 		default:
 			return
 		}

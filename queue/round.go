@@ -28,7 +28,7 @@ type round struct {
 }
 
 func (q *Queue) newRound() *round {
-	return &round{q: q, at: q.moment(), found: &Found{}, room: maxChanges}
+	return &round{q: q, at: q.moment(), found: &Found{}, room: q.RoundBudget}
 }
 
 // errVolatile says that a command has answered for itself, without a commit.
@@ -251,6 +251,8 @@ func (r *round) note(c job.Change) {
 		}
 		r.after = append(r.after, func(error) { q.awaited.wake(c.Job) })
 		q.Log.Info("ended", "job", c.Job, "outcome", c.End.Outcome, "detail", c.End.Detail)
+	case job.JobFreed:
+		q.Log.Info("freed", "job", c.Job)
 	case job.JobDeleted:
 		r.lose(c.Job)
 	case job.BuildDeleted:

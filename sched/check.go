@@ -56,13 +56,15 @@ func (c *check) job(j *job.Job) {
 		return // it is about to end
 	}
 	if e == nil || e.in == nil {
-		c.want(false, "job %s is Ready and in no heap", j.ID())
+		c.want(c.s.m.Behind(), "job %s is Ready and in no heap", j.ID()) // or the machine has still to tell that it is needed again
 		return
 	}
-	key := heapOf(j)
-	c.want(e.in.key == key, "job %s is in heap %v, want %v", j.ID(), e.in.key, key)
-	c.want(e.priority == j.Priority() && e.path == int64(j.Path()), "job %s is ranked (%d, %d), want (%d, %d)",
-		j.ID(), e.priority, e.path, j.Priority(), j.Path())
+	if !c.s.m.Behind() { // else the machine has still to tell of new ranks
+		key := heapOf(j)
+		c.want(e.in.key == key, "job %s is in heap %v, want %v", j.ID(), e.in.key, key)
+		c.want(e.priority == j.Priority() && e.path == int64(j.Path()), "job %s is ranked (%d, %d), want (%d, %d)",
+			j.ID(), e.priority, e.path, j.Priority(), j.Path())
+	}
 	list := e.in.entries
 	if e.parked != nil {
 		list = e.parked.ready.entries
