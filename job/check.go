@@ -51,9 +51,9 @@ type check struct {
 	found []error
 	// What Advance still has to look at.
 	flow, swept, unneeded, checked map[*Job]bool
-	ending                  map[*build]bool
-	opening                 map[*buildGate]bool
-	idle                    map[Class]bool
+	ending                         map[*build]bool
+	opening                        map[*buildGate]bool
+	idle                           map[Class]bool
 }
 
 func setOf[T comparable](list []T) map[T]bool {

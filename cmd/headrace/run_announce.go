@@ -15,7 +15,7 @@ const manyJobs = 50_000
 // forewarn says why nothing happens for a while.
 func (s *session) forewarn() {
 	if n := len(s.work.Jobs); n >= manyJobs {
-		s.display.Event(progress.Notice{Text: fmt.Sprintf("%d jobs: the first starts when all are looked up and stored, which takes a while", n)})
+		s.relay.Event(progress.Notice{Text: fmt.Sprintf("%d jobs: the first starts when all are looked up and stored, which takes a while", n)})
 	}
 }
 

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"strings"
 	"testing"
 
@@ -17,10 +18,13 @@ func TestManyJobsAreForewarnedOf(t *testing.T) {
 	} {
 		var out bytes.Buffer
 		s := &session{
-			work:    &work{Graph: &graph.Graph{Jobs: make([]graph.Job, jobs)}},
-			display: progress.NewPlain(progress.NewOutput(&out), progress.Options{}),
+			work:  &work{Graph: &graph.Graph{Jobs: make([]graph.Job, jobs)}},
+			relay: progress.NewRelay(progress.NewPlain(progress.NewOutput(&out), progress.Options{})),
 		}
 		s.forewarn()
+		over, end := context.WithCancel(t.Context())
+		end()
+		s.relay.Run(over)
 		if out.String() != want {
 			t.Errorf("%d jobs: %q; want %q", jobs, &out, strings.TrimSpace(want))
 		}
