@@ -15,6 +15,7 @@ import (
 	"github.com/headrace/headrace/store/sqlite"
 	"github.com/headrace/headrace/worker"
 	"github.com/spf13/cobra"
+	driver "zombiezen.com/go/sqlite"
 )
 
 // version is set by the linker.
@@ -108,6 +109,8 @@ func explain(err error) string {
 		return held.Error()
 	case errors.As(err, &file):
 		return advise(file)
+	case driver.ErrCode(err).ToPrimary() == driver.ResultIOErr:
+		return err.Error() + "; see whether the disk is full or failing, or a limit is reached (ulimit -f), and run again: it goes on"
 	}
 	return err.Error()
 }

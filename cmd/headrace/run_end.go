@@ -65,7 +65,7 @@ func (s *session) onFailure(name string) {
 // fail stops the run as the machine, not a job, failed.
 func (s *session) fail(text string) {
 	if s.ctx.Err() == nil { // Else it has been told why the run stops.
-		s.barrier.stop(progress.RunStopping{Why: "fault", Text: text + ": running jobs are ended and handed back"})
+		s.barrier.stop(progress.RunStopping{Why: "fault", Text: text + "; running jobs are ended and handed back"})
 	}
 	s.stop(&faultError{text})
 }

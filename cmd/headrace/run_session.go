@@ -381,8 +381,16 @@ func (s *session) runtime() *worker.Runtime {
 	run := worker.Commands(worker.Executor{Now: s.now, Owner: s.owner}, s.place.logs(), func(a *worker.Attempt, l worker.Line) {
 		s.relay.Line(s.monitor.index[a.Lease.Job], l.Text)
 	})
+	handler := func(ctx context.Context, a *worker.Attempt) job.Report {
+		report := run(ctx, a)
+		if report.Outcome == job.Aborted && report.Detail == job.NoDetail && s.place.full() {
+			// Its log has no room: neither have those of others, however often they are tried.
+			report.Detail, report.Message = job.WorkerFault, noRoom("logs", s.place.dir)
+		}
+		return report
+	}
 	return &worker.Runtime{
-		Source: s.brake, Worker: s.machine(), Handlers: map[string]worker.Handler{worker.CommandKind: s.barrier.guard(run, s.drop)},
+		Source: s.brake, Worker: s.machine(), Handlers: map[string]worker.Handler{worker.CommandKind: s.barrier.guard(handler, s.drop)},
 	}
 }
 

@@ -14,6 +14,7 @@ import (
 
 	"github.com/headrace/headrace/queue"
 	"github.com/headrace/headrace/store/sqlite"
+	"golang.org/x/sys/unix"
 )
 
 // place is where the runs of a graph file are kept.
@@ -176,7 +177,7 @@ func advise(e *sqlite.FileError) string {
 		return fmt.Sprintf("the store in %s is damaged, or is none of headrace's; move the folder away and run again, with nothing done: mv %s %s",
 			dir, shellWord(dir), shellWord(dir+".damaged"))
 	case sqlite.Full:
-		return fmt.Sprintf("no space left for the store in %s; make room and run again: it goes on", dir)
+		return noRoom("store", dir)
 	case sqlite.Denied:
 		return fmt.Sprintf("permission denied: this user may not use the store in %s; use --store with a folder of your own", dir)
 	case sqlite.Gone:
@@ -184,6 +185,18 @@ func advise(e *sqlite.FileError) string {
 	case sqlite.Unknown:
 	}
 	return e.Error()
+}
+
+// noRoom says what to do when the disk of a store is full.
+func noRoom(what, dir string) string {
+	return fmt.Sprintf("no space left for the %s in %s; make room and run again: it goes on", what, dir)
+}
+
+// full reports whether there is next to no room left beside the logs.
+func (p place) full() bool {
+	const little = 64 << 10
+	var disk unix.Statfs_t
+	return unix.Statfs(p.logs(), &disk) == nil && uint64(disk.Bavail)*uint64(disk.Bsize) < little
 }
 
 // errNoRuns: nothing has been run yet.

@@ -191,7 +191,7 @@ func (s *screen) sequence(text string) int {
 		n := 0
 		_, _ = fmt.Sscan(seq[:len(seq)-1], &n)
 		s.row = max(0, s.row-n)
-	case seq[len(seq)-1] == 'm', seq == "?2026h", seq == "?2026l":
+	case seq[len(seq)-1] == 'm', seq == "?2026h", seq == "?2026l", seq == "?7l", seq == "?7h": // No line reaches the edge.
 	default:
 		s.strange = append(s.strange, text[:end+1])
 	}

@@ -17,7 +17,7 @@ import (
 // times a second with what runs now and how far the run is.
 //
 // Rules of the screen: a frame is one write, so that nothing flickers; no line of the panel is wider than the
-// terminal, as the way back up counts rows; the cursor is never hidden, and rests below the panel, so that a
+// terminal, as the way back up counts rows, and none wraps as it is drawn, if the terminal has just become narrower; the cursor is never hidden, and rests below the panel, so that a
 // program killed at any moment leaves a usable terminal. Nothing is written while a lock is held, since a
 // terminal may be stopped (Ctrl-S).
 type Live struct {
@@ -31,7 +31,7 @@ type Live struct {
 	over  bool   // Run has returned: lines are written at once
 
 	// The rest belongs to Run's goroutine.
-	drawn  []int // columns of each line of the panel that is on the screen
+	drawn  []string // the lines of the panel that is on the screen
 	left   string
 	leftAt time.Time
 }
@@ -122,7 +122,9 @@ func (l *Live) finish() {
 	fresh := l.fresh
 	l.fresh, l.over = nil, true
 	l.mu.Unlock()
-	_, _ = l.out.Write(l.frame(max(cols, 1), fresh, nil)) // Output keeps the error.
+	if len(fresh) > 0 || len(l.drawn) > 0 {
+		_, _ = l.out.Write(l.frame(max(cols, 1), fresh, nil)) // Output keeps the error.
+	}
 }
 
 // frame gives the bytes that replace the panel on the screen: fresh lines, which stay, then the new panel.
@@ -138,20 +140,41 @@ func (l *Live) frame(cols int, fresh []byte, panel []string) []byte {
 		b.Write(fresh)
 	}
 	l.drawn = l.drawn[:0]
+	if len(panel) > 0 {
+		b.WriteString("\x1b[?7l")
+	}
 	for _, line := range panel {
 		b.WriteString(line)
 		b.WriteString("\x1b[K\n")
-		l.drawn = append(l.drawn, columns(stripped(line)))
+		l.drawn = append(l.drawn, stripped(line))
+	}
+	if len(panel) > 0 {
+		b.WriteString("\x1b[?7h")
 	}
 	b.WriteString("\x1b[J\x1b[?2026l")
 	return b.Bytes()
 }
 
-// rowsDrawn is how many rows the panel takes: more than it has lines if the terminal became narrower since.
+// rowsDrawn is how many rows the panel takes: more than it has lines if the terminal became narrower since, for then it wraps
+// them. If it did so just before the last frame came, that frame went up too few rows, and left as many above as its own lines,
+// which did not wrap, take less: the count is the same.
 func (l *Live) rowsDrawn(cols int) int {
 	rows := 0
-	for _, w := range l.drawn {
-		rows += max(1, (w+cols-1)/cols)
+	for _, line := range l.drawn {
+		rows += rowsOf(line, cols)
+	}
+	return rows
+}
+
+// rowsOf is how many rows of so many columns a line takes: a wide letter that does not fit at the end of a row goes to the next.
+func rowsOf(line string, cols int) int {
+	rows, used := 1, 0
+	for _, r := range line {
+		w := width(r)
+		if used+w > cols && used > 0 {
+			rows, used = rows+1, 0
+		}
+		used += w
 	}
 	return rows
 }

@@ -111,8 +111,8 @@ func TestFrameGoesBackOverWhatItDrew(t *testing.T) {
 
 func TestNarrowedTerminalCountsTheRowsThatLinesNowTake(t *testing.T) {
 	t.Parallel()
-	l := &Live{drawn: []int{0, 1, 79, 80, 81}}
-	for cols, want := range map[int]int{80: 6, 79: 7, 40: 1 + 1 + 2 + 2 + 3, 200: 5} {
+	l := &Live{drawn: []string{"", "x", strings.Repeat("x", 79), strings.Repeat("x", 80), strings.Repeat("x", 81), strings.Repeat("漢", 20)}}
+	for cols, want := range map[int]int{80: 7, 79: 8, 40: 1 + 1 + 2 + 2 + 3 + 1, 39: 1 + 1 + 3 + 3 + 3 + 2, 200: 6} {
 		if got := l.rowsDrawn(cols); got != want {
 			t.Errorf("%d columns: %d rows, want %d", cols, got, want)
 		}
