@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/headrace/headrace/internal/crash"
 	"github.com/headrace/headrace/job"
 	"github.com/headrace/headrace/queue"
 	"github.com/headrace/headrace/store/codec"
@@ -87,10 +88,12 @@ func (s *Store) write(b *queue.Batch) error {
 	if err := s.w.begin(qBegin); err != nil {
 		return errors.Join(err, s.w.end(false))
 	}
+	crash.Here(crash.CommitBegun)
 	s.tx.reset(s.w, b)
 	if err := s.tx.run(b); err != nil {
 		return errors.Join(err, s.w.end(false))
 	}
+	crash.Here(crash.CommitWritten)
 	return s.w.end(true)
 }
 
