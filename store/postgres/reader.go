@@ -1,0 +1,125 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/headrace/headrace/queue"
+)
+
+// Reader reads a store, and leaves its owner alone. It implements queue.History, and reads as queue.Store does.
+type Reader struct {
+	config *pgx.ConnConfig
+	pool   *pgxpool.Pool
+}
+
+var _ queue.History = (*Reader)(nil)
+
+// OpenReadOnly gives a reader of the store in the database at address, which must have this headrace's schema version. It
+// sees each commit whole, also while an owner writes.
+func OpenReadOnly(ctx context.Context, address string) (*Reader, error) {
+	r, err := openReader(ctx, address)
+	if err != nil {
+		return nil, fmt.Errorf("open for reading: %w", err)
+	}
+	return r, nil
+}
+
+// ErrNoStore: the database has no store of headrace.
+var ErrNoStore = errNoStore
+
+func openReader(ctx context.Context, address string) (_ *Reader, err error) {
+	r, err := newReader(ctx, address, 0)
+	if err != nil {
+		return nil, err
+	}
+	defer func() {
+		if err != nil {
+			r.pool.Close()
+		}
+	}()
+	steps, err := migrations()
+	if err != nil {
+		return nil, err
+	}
+	version, err := schemaVersion(ctx, r.pool, len(steps))
+	switch {
+	case err != nil:
+		return nil, err
+	case version == 0:
+		return nil, errNoStore
+	case version < len(steps):
+		return nil, fmt.Errorf("its schema has version %d and version %d is needed: the next headrace that writes to it brings it there",
+			version, len(steps))
+	}
+	return r, nil
+}
+
+func newReader(ctx context.Context, address string, readers int) (*Reader, error) {
+	config, err := pgxpool.ParseConfig(address)
+	if err != nil {
+		return nil, err
+	}
+	session(config.ConnConfig)
+	if readers <= 0 {
+		readers = defaultReaders
+	}
+	config.MaxConns = int32(readers)
+	config.MinConns = 0
+	pool, err := pgxpool.NewWithConfig(ctx, config)
+	if err != nil {
+		return nil, err
+	}
+	return &Reader{config: config.ConnConfig, pool: pool}, nil
+}
+
+// dial gives a connection that is the caller's alone.
+func (r *Reader) dial(ctx context.Context) (*pgx.Conn, error) {
+	return pgx.ConnectConfig(ctx, r.config.Copy())
+}
+
+// Close frees the connections. No call may be under way.
+func (r *Reader) Close() error {
+	r.pool.Close()
+	return nil
+}
+
+// moment lends f a transaction that sees one moment of the store and changes nothing.
+func (r *Reader) moment(ctx context.Context, f func(pgx.Tx) error) error {
+	opts := pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly}
+	return cause(ctx, pgx.BeginTxFunc(ctx, r.pool, opts, f))
+}
+
+// cause gives the context's error where that is why a read stopped.
+func cause(ctx context.Context, err error) error {
+	if err != nil && ctx.Err() != nil {
+		return ctx.Err()
+	}
+	return err
+}
+
+// fail names the operation that failed.
+func (r *Reader) fail(operation string, err error) error {
+	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
+		return fmt.Errorf("%s: %w", operation, err)
+	}
+	return fmt.Errorf("%s: %w", operation, fenced(err))
+}
+
+// each calls f at each row.
+func each(rows pgx.Rows, err error, f func(pgx.Rows) error) error {
+	if err != nil {
+		return err
+	}
+	defer rows.Close()
+	for rows.Next() {
+		if err := f(rows); err != nil {
+			return err
+		}
+	}
+	return rows.Err()
+}

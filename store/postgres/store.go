@@ -1,0 +1,152 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/headrace/headrace/queue"
+)
+
+// Options say how a store is opened; the zero value is right for most.
+type Options struct {
+	// Readers is how many reads may be under way at once; 0: 4.
+	Readers int
+}
+
+const defaultReaders = 4
+
+// Store owns the store in a database. It implements queue.Store, queue.History and queue.Fenced.
+type Store struct {
+	*Reader
+	life *life
+
+	mu     sync.Mutex // held by the one who writes
+	w      *pgx.Conn  // nil after a failure
+	batch  batch
+	closed bool
+}
+
+var (
+	_ queue.Store   = (*Store)(nil)
+	_ queue.History = (*Store)(nil)
+	_ queue.Fenced  = (*Store)(nil)
+)
+
+// Open makes the caller the owner of the store in the database at address, a URL or a list of settings as libpq takes
+// them, and brings its schema up to date; where there is none, it is made. The caller's role must own it. The address must
+// lead to the server itself: a pool that shares sessions among transactions would part the owner from its backend.
+//
+// While somebody else owns the store the error is a *queue.HeldError; that takes up to Lapse to see, and an owner that was
+// silent for so long is put out. A server that is too old, a schema headrace that is not ours, or one that a newer headrace
+// has written, is refused and not touched.
+func Open(ctx context.Context, address string, opts Options) (*Store, error) {
+	s, err := open(ctx, address, opts)
+	if err != nil {
+		return nil, fmt.Errorf("open: %w", err)
+	}
+	return s, nil
+}
+
+func open(ctx context.Context, address string, opts Options) (_ *Store, err error) {
+	r, err := newReader(ctx, address, opts.Readers)
+	if err != nil {
+		return nil, err
+	}
+	s := &Store{Reader: r}
+	defer func() {
+		if err != nil {
+			hangUp(s.w)
+			r.pool.Close()
+		}
+	}()
+	if s.w, err = r.dial(ctx); err != nil {
+		return nil, err
+	}
+	if err := checkServer(ctx, s.w); err != nil {
+		return nil, err
+	}
+	began := time.Now()
+	epoch, err := take(ctx, s.w)
+	if err != nil {
+		return nil, err
+	}
+	s.life = live(epoch, began, r.dial)
+	return s, nil
+}
+
+// session is what every connection asks of its server.
+func session(config *pgx.ConnConfig) {
+	set := func(name, value string) {
+		if _, ok := config.RuntimeParams[name]; !ok {
+			config.RuntimeParams[name] = value
+		}
+	}
+	set("application_name", "headrace")
+	// A client that stops in the middle of a transaction keeps nobody waiting.
+	config.RuntimeParams["idle_in_transaction_session_timeout"] = strconv.FormatInt(stalled.Milliseconds(), 10)
+	// What is acknowledged is on disk, whatever the server's default is.
+	set("synchronous_commit", "on")
+	// Compiling a plan costs more than any of ours takes.
+	set("jit", "off")
+	set("timezone", "UTC")
+}
+
+// writer gives the connection that writes, a new one if the last has failed. The lock must be held.
+func (s *Store) writer(ctx context.Context) (*pgx.Conn, error) {
+	if s.closed {
+		return nil, errClosed
+	}
+	if s.w != nil && !s.w.IsClosed() {
+		return s.w, nil
+	}
+	s.batch.forget()
+	c, err := s.dial(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if err := reclaim(ctx, c, s.life.epoch); err != nil {
+		hangUp(c)
+		return nil, err
+	}
+	s.w = c
+	return c, nil
+}
+
+// Owned implements queue.Fenced.
+func (s *Store) Owned() error { return s.life.owned() }
+
+// Lost implements queue.Fenced.
+func (s *Store) Lost() <-chan struct{} { return s.life.lost }
+
+// Close implements queue.Store. It lets go of the store, so that another may have it at once.
+func (s *Store) Close() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return errClosed
+	}
+	s.closed = true
+	s.life.end()
+	s.letGo()
+	hangUp(s.w)
+	s.pool.Close()
+	return nil
+}
+
+// letGo tells the next owner that it need not wait. Where that fails, it waits.
+func (s *Store) letGo() {
+	if s.w == nil || s.w.IsClosed() {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), Lapse)
+	defer cancel()
+	s.w.Exec(ctx, "UPDATE headrace.life SET beats = 0 WHERE epoch = $1", s.life.epoch) //nolint:errcheck // see above
+}
+
+var errClosed = errors.New("the store is closed")
