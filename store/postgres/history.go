@@ -97,8 +97,7 @@ func (r *Reader) Jobs(ctx context.Context, f queue.JobFilter) ([]job.Record, err
 	sql := c.page("SELECT "+recordColumns+list, seq, f.Before, f.Limit)
 	var found []job.Record
 	var w row
-	rows, err := r.pool.Query(ctx, sql, c.args...)
-	err = each(rows, err, func(rows pgx.Rows) error {
+	err := r.query(ctx, func() { found = nil }, func(rows pgx.Rows) error {
 		if err := w.scan(rows); err != nil {
 			return err
 		}
@@ -106,9 +105,9 @@ func (r *Reader) Jobs(ctx context.Context, f queue.JobFilter) ([]job.Record, err
 			found = append(found, *rec)
 		}
 		return nil
-	})
+	}, sql, c.args...)
 	if err != nil {
-		return nil, r.fail("list jobs", cause(ctx, err))
+		return nil, r.fail("list jobs", err)
 	}
 	return found, nil
 }
@@ -125,16 +124,15 @@ func (r *Reader) Builds(ctx context.Context, f queue.BuildFilter) ([]job.BuildRe
 	}
 	sql := c.page("SELECT "+buildColumns+" FROM headrace.build b", "b.seq", f.Before, f.Limit)
 	var found []job.BuildRecord
-	rows, err := r.pool.Query(ctx, sql, c.args...)
-	err = each(rows, err, func(rows pgx.Rows) error {
+	err := r.query(ctx, func() { found = nil }, func(rows pgx.Rows) error {
 		b, bad, err := readBuild(rows)
 		if err == nil && bad == nil {
 			found = append(found, b)
 		}
 		return err
-	})
+	}, sql, c.args...)
 	if err != nil {
-		return nil, r.fail("list builds", cause(ctx, err))
+		return nil, r.fail("list builds", err)
 	}
 	return found, nil
 }
@@ -143,14 +141,13 @@ func (r *Reader) Builds(ctx context.Context, f queue.BuildFilter) ([]job.BuildRe
 func (r *Reader) Refs(ctx context.Context, build job.ID) ([]job.Ref, error) {
 	const sql = `SELECT ` + refColumns + ` JOIN headrace.build b ON b.seq = r.build WHERE b.id = $1 ORDER BY r.place`
 	var refs []job.Ref
-	rows, err := r.pool.Query(ctx, sql, uuid(build))
-	err = each(rows, err, func(rows pgx.Rows) error {
+	err := r.query(ctx, func() { refs = nil }, func(rows pgx.Rows) error {
 		ref, err := readRef(rows)
 		refs = append(refs, ref)
 		return err
-	})
+	}, sql, uuid(build))
 	if err != nil {
-		return nil, r.fail("list references of build "+build.String(), cause(ctx, err))
+		return nil, r.fail("list references of build "+build.String(), err)
 	}
 	return refs, nil
 }
@@ -163,8 +160,7 @@ func (r *Reader) Attempts(ctx context.Context, id job.ID) ([]job.AttemptEnd, err
 		FROM headrace.job j JOIN headrace.ended e ON e.seq = j.seq LEFT JOIN headrace.result r ON r.seq = j.seq
 		WHERE j.id = $1 AND e.attempt IS NOT NULL ORDER BY 3`
 	var ended []job.AttemptEnd
-	rows, err := r.pool.Query(ctx, sql, uuid(id))
-	err = each(rows, err, func(rows pgx.Rows) error {
+	err := r.query(ctx, func() { ended = nil }, func(rows pgx.Rows) error {
 		var body, result []byte
 		var last int
 		if err := rows.Scan(&body, &result, &last); err != nil {
@@ -177,9 +173,9 @@ func (r *Reader) Attempts(ctx context.Context, id job.ID) ([]job.AttemptEnd, err
 		a.Result = result
 		ended = filed(ended, a)
 		return nil
-	})
+	}, sql, uuid(id))
 	if err != nil {
-		return nil, r.fail("list attempts of job "+id.String(), cause(ctx, err))
+		return nil, r.fail("list attempts of job "+id.String(), err)
 	}
 	return ended, nil
 }
@@ -204,12 +200,12 @@ func filed(list []job.AttemptEnd, a job.AttemptEnd) []job.AttemptEnd {
 func (r *Reader) Payload(ctx context.Context, id job.ID) (queue.Payload, error) {
 	var p queue.Payload
 	const sql = `SELECT j.args, r.job FROM headrace.job j LEFT JOIN headrace.result r ON r.seq = j.seq WHERE j.id = $1`
-	err := r.pool.QueryRow(ctx, sql, uuid(id)).Scan(&p.Args, &p.Result)
+	err := r.anew(ctx, func() error { return r.pool.QueryRow(ctx, sql, uuid(id)).Scan(&p.Args, &p.Result) })
 	if errors.Is(err, pgx.ErrNoRows) {
 		err = queue.ErrNotFound
 	}
 	if err != nil {
-		return queue.Payload{}, r.fail(fmt.Sprintf("read payload of job %s", id), cause(ctx, err))
+		return queue.Payload{}, r.fail(fmt.Sprintf("read payload of job %s", id), err)
 	}
 	return p, nil
 }
@@ -218,15 +214,14 @@ func (r *Reader) Payload(ctx context.Context, id job.ID) (queue.Payload, error) 
 func (r *Reader) Dependents(ctx context.Context, id job.ID) ([]job.ID, error) {
 	const sql = `SELECT j.id FROM headrace.edge d JOIN headrace.job j ON j.seq = d.dependent WHERE d.dep = $1 ORDER BY d.dependent`
 	var ids []job.ID
-	rows, err := r.pool.Query(ctx, sql, uuid(id))
-	err = each(rows, err, func(rows pgx.Rows) error {
+	err := r.query(ctx, func() { ids = nil }, func(rows pgx.Rows) error {
 		var v pgtype.UUID
 		err := rows.Scan(&v)
 		ids = append(ids, v.Bytes)
 		return err
-	})
+	}, sql, uuid(id))
 	if err != nil {
-		return nil, r.fail("list dependents of job "+id.String(), cause(ctx, err))
+		return nil, r.fail("list dependents of job "+id.String(), err)
 	}
 	return ids, nil
 }

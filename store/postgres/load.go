@@ -2,6 +2,7 @@ package postgres
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -24,6 +25,9 @@ func (r *Reader) Load(ctx context.Context, fn func(job.Change) error) (queue.Hea
 	var l loading
 	var refused error // by fn: given back as it is
 	err := r.moment(ctx, func(tx pgx.Tx) error {
+		if l.fn != nil {
+			return errHalfLoaded // fn cannot take back what it was given
+		}
 		l = loading{ctx: ctx, tx: tx, fn: func(v job.Change) error {
 			refused = fn(v)
 			return refused
@@ -38,6 +42,8 @@ func (r *Reader) Load(ctx context.Context, fn func(job.Change) error) (queue.Hea
 	}
 	return l.head, nil
 }
+
+var errHalfLoaded = errors.New("the connection failed in the middle")
 
 func (l *loading) run() error {
 	h, err := readHead(l.ctx, l.tx)

@@ -67,11 +67,12 @@ func (s *Store) look(ctx context.Context) (h head, err error) {
 
 // Lookup implements queue.Store. All questions go to the server at once.
 func (r *Reader) Lookup(ctx context.Context, q *queue.Query) (*queue.Found, error) {
-	l := lookup{q: q, found: nothing(), ended: map[job.ID]bool{}}
+	l := lookup{q: q, found: nothing()}
 	if q.Empty() {
 		return l.found, nil
 	}
 	err := r.moment(ctx, func(tx pgx.Tx) error {
+		l = lookup{q: q, found: nothing(), ended: map[job.ID]bool{}}
 		l.ask()
 		if err := tx.SendBatch(ctx, &l.batch).Close(); err != nil {
 			return err
@@ -261,6 +262,7 @@ func eachTook(rows pgx.Rows, f func(n int, v learned)) error {
 func (r *Reader) Feed(ctx context.Context, after uint64, limit int) ([]queue.Round, error) {
 	var rounds []queue.Round
 	err := r.moment(ctx, func(tx pgx.Tx) error {
+		rounds = nil
 		h, err := readHead(ctx, tx)
 		if err != nil {
 			return err

@@ -4,8 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"net"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/headrace/headrace/queue"
@@ -88,10 +91,43 @@ func (r *Reader) Close() error {
 	return nil
 }
 
-// moment lends f a transaction that sees one moment of the store and changes nothing.
+// moment lends f a transaction that sees one moment of the store and changes nothing. It is done anew where the connection
+// had died since its last use.
 func (r *Reader) moment(ctx context.Context, f func(pgx.Tx) error) error {
 	opts := pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly}
-	return cause(ctx, pgx.BeginTxFunc(ctx, r.pool, opts, f))
+	return r.anew(ctx, func() error { return pgx.BeginTxFunc(ctx, r.pool, opts, f) })
+}
+
+// query calls f at each row of an answer. Before each try it calls reset: what came of the last is void.
+func (r *Reader) query(ctx context.Context, reset func(), f func(pgx.Rows) error, sql string, args ...any) error {
+	return r.anew(ctx, func() error {
+		reset()
+		rows, err := r.pool.Query(ctx, sql, args...)
+		return each(rows, err, f)
+	})
+}
+
+// anew reads again where a connection failed: each of the pool may have died with the server that it led to.
+func (r *Reader) anew(ctx context.Context, read func() error) error {
+	for left := r.pool.Config().MaxConns; ; left-- {
+		err := read()
+		var server *pgconn.PgError
+		switch {
+		case err == nil || ctx.Err() != nil:
+			return cause(ctx, err)
+		case left == 0, !broken(err) && !(errors.As(err, &server) && server.Code == adminShutdown):
+			return err
+		}
+	}
+}
+
+// adminShutdown is the code by which a server cuts its sessions.
+const adminShutdown = "57P01"
+
+// broken reports whether an error is that of a connection.
+func broken(err error) bool {
+	var op *net.OpError
+	return errors.As(err, &op) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, io.EOF) || errors.Is(err, net.ErrClosed)
 }
 
 // cause gives the context's error where that is why a read stopped.
