@@ -14,7 +14,7 @@ const (
 	RoundCommitted Point = "round-committed" // the store has the batch, nobody was told
 	RoundTold      Point = "round-told"      // everybody was told
 	LeaseTaken     Point = "lease-taken"     // a worker has an assignment, and has not begun
-	AttemptBegun   Point = "attempt-begun"   // its program runs
+	AttemptBegun   Point = "attempt-begun"   // its supervisor was told what to run, and runs it or is about to
 	AttemptEnded   Point = "attempt-ended"   // its program has ended, its outcome is not reported
 	FinishTold     Point = "finish-told"     // the engine has answered the report
 )
