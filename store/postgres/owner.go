@@ -48,21 +48,21 @@ func readClaim(ctx context.Context, c querier) (k claim, err error) {
 	return k, err
 }
 
-// take makes the caller the owner, and gives its epoch. It waits for an owner's sign of life: if there is one, the error is a
-// *queue.HeldError; if there is none for Lapse, that owner's backend is ended.
-func take(ctx context.Context, c *pgx.Conn) (epoch int64, err error) {
+// take makes the caller the owner, and gives its epoch and a moment before the owner's row was written. It waits for an owner's
+// sign of life: if there is one, the error is a *queue.HeldError; if there is none for Lapse, that owner's backend is ended.
+func take(ctx context.Context, c *pgx.Conn) (epoch int64, began time.Time, err error) {
 	steps, err := migrations()
 	if err != nil {
-		return 0, err
+		return 0, began, err
 	}
 	version, err := schemaVersion(ctx, c, len(steps))
 	if err != nil {
-		return 0, err
+		return 0, began, err
 	}
 	seen := claim{}
 	if version > 0 {
 		if seen, err = dead(ctx, c); err != nil {
-			return 0, err
+			return 0, began, err
 		}
 	}
 	err = pgx.BeginFunc(ctx, c, func(tx pgx.Tx) error {
@@ -80,10 +80,12 @@ func take(ctx context.Context, c *pgx.Conn) (epoch int64, err error) {
 		if now.epoch != seen.epoch || now.beats != seen.beats {
 			return &now.held
 		}
+		// Not sooner: what was waited for above would count as this owner's own silence.
+		began = time.Now()
 		epoch, err = raise(ctx, tx)
 		return err
 	})
-	return epoch, err
+	return epoch, began, err
 }
 
 // raise writes the caller into the owner's row.

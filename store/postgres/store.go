@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"strconv"
 	"sync"
-	"time"
 
 	"github.com/jackc/pgx/v5"
 
@@ -71,8 +70,7 @@ func open(ctx context.Context, address string, opts Options) (_ *Store, err erro
 	if err := checkServer(ctx, s.w); err != nil {
 		return nil, err
 	}
-	began := time.Now()
-	epoch, err := take(ctx, s.w)
+	epoch, began, err := take(ctx, s.w)
 	if err != nil {
 		return nil, err
 	}
