@@ -27,7 +27,11 @@ const ownerEnv = "HEADRACE_TEST_OWNER"
 
 func TestMain(m *testing.M) {
 	if address := os.Getenv(ownerEnv); address != "" {
-		if err := own(address); err != nil {
+		act := own
+		if dir := os.Getenv(lifeEnv); dir != "" {
+			act = func(address string) error { return live(address, dir) }
+		}
+		if err := act(address); err != nil {
 			fmt.Println("failed:", err)
 			os.Exit(1)
 		}
