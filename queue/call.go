@@ -62,9 +62,9 @@ func do[R any](ctx context.Context, q *Queue, cmd command, decide func(*round) (
 			if v, ok := a.value.(*R); ok && v != nil {
 				return *v, a.err
 			}
-			return zero, or(a.err, ErrClosed)
+			return zero, or(a.err, q.end)
 		default:
-			return zero, ErrClosed
+			return zero, q.end
 		}
 	}
 }
@@ -75,7 +75,7 @@ func (q *Queue) send(ctx context.Context, c *call) error {
 	}
 	select {
 	case <-q.done:
-		return ErrClosed
+		return q.end
 	default:
 	}
 	select {
@@ -84,7 +84,7 @@ func (q *Queue) send(ctx context.Context, c *call) error {
 	case <-ctx.Done():
 		return ctx.Err()
 	case <-q.done:
-		return ErrClosed
+		return q.end
 	}
 }
 
@@ -136,7 +136,12 @@ func (e *errand) begin() bool { return e.begun.CompareAndSwap(false, true) }
 func (q *Queue) errand(ctx context.Context, run func(*round, *errand)) error {
 	e := &errand{call: call{ctx: ctx, reply: make(chan answer, 1)}}
 	e.decide = func(r *round) ([]job.Change, any, error) {
-		run(r, e)
+		// No commit will tell whether this is still the owner.
+		if err := q.owned(); err != nil {
+			e.answer(nil, err)
+		} else {
+			run(r, e)
+		}
 		return nil, nil, errVolatile
 	}
 	if err := q.send(ctx, &e.call); err != nil {
@@ -157,7 +162,7 @@ func (q *Queue) errand(ctx context.Context, run func(*round, *errand)) error {
 			case a := <-e.reply:
 				return a.err
 			default:
-				return ErrClosed
+				return q.end
 			}
 		}
 	}

@@ -86,7 +86,7 @@ func (q *Queue) Lease(ctx context.Context, name string, session job.ID, want int
 		select {
 		case g = <-w.reply:
 		default:
-			g.err = ErrClosed
+			g.err = q.end
 		}
 	case <-ctx.Done():
 		g = q.leave(w, ctx.Err())
@@ -117,7 +117,7 @@ func (q *Queue) leave(w *waiter, why error) granted {
 			case g := <-w.reply:
 				return g
 			default:
-				return granted{err: ErrClosed}
+				return granted{err: q.end}
 			}
 		}
 	}

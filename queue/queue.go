@@ -32,6 +32,8 @@ type Config struct {
 	// GiveUp has Run return the error where else it would step down and load the state anew: for a program whose
 	// user waits, and would rather be told.
 	GiveUp bool
+	// Patience is how long a commit that fails is tried again before Run steps down. 0: 10 s.
+	Patience time.Duration
 	// StageSize is how many jobs one round takes; a build of more is staged, see Submit. 0: 2000.
 	StageSize int
 	// RoundBudget is how many changes the commands that one round takes should make, and how many more the machine may
@@ -47,6 +49,7 @@ type Queue struct {
 	Config
 	calls chan *call
 	done  chan struct{} // closed when Run has returned
+	end   error         // what callers are told from then on
 
 	// news is replaced at each round: closing the old one wakes whoever watches.
 	news  atomic.Pointer[chan struct{}]
@@ -79,6 +82,9 @@ func Open(cfg Config) (*Queue, error) {
 		cfg.RoundBudget = roundBudget
 	}
 	cfg.RoundBudget = min(cfg.RoundBudget, maxRoundBudget)
+	if cfg.Patience <= 0 {
+		cfg.Patience = patience
+	}
 	if cfg.Log == nil {
 		cfg.Log = slog.New(slog.DiscardHandler)
 	}
@@ -113,9 +119,10 @@ const (
 	maxLeases = 4096 // in one; the next comes at once
 	// roundBudget is Config.RoundBudget where that does not say; with more than maxRoundBudget all others would wait too long.
 	roundBudget, maxRoundBudget = 4096, 1 << 16
-	// commitPatience is how long a failing commit is repeated before the owner steps down.
-	commitPatience = 10 * time.Second
-	specBytes      = 32 << 20
+	patience                    = 10 * time.Second
+	// answerIn is how long a store may take for one commit or one lookup; then it is asked anew.
+	answerIn  = 10 * time.Second
+	specBytes = 32 << 20
 )
 
 // Run owns the engine until ctx ends: it loads the unfinished state, then works in rounds. It returns nil after
@@ -131,7 +138,11 @@ func (q *Queue) Run(ctx context.Context) error {
 	q.mu.Unlock()
 	defer close(q.done)
 	err := q.own(ctx)
-	q.refuseAll(ErrClosed)
+	q.end = ErrClosed
+	if errors.Is(err, ErrFenced) {
+		q.end = &RetryError{Cause: err} // at the new owner
+	}
+	q.refuseAll(q.end)
 	return err
 }
 
@@ -147,7 +158,11 @@ func (q *Queue) own(ctx context.Context) error {
 		if ctx.Err() != nil {
 			return nil
 		}
-		if errors.Is(err, ErrFenced) || q.GiveUp {
+		if errors.Is(err, ErrFenced) {
+			q.Log.Error("another process has become the owner; this one steps down", "err", err)
+			return err
+		}
+		if q.GiveUp {
 			return err
 		}
 		q.Log.Error("the owner steps down; the state is loaded anew", "err", err)
@@ -241,10 +256,24 @@ func (q *Queue) refuseAll(err error) {
 	}
 }
 
+// owned gives a *RetryError unless this is surely the owner of the store.
+func (q *Queue) owned() error {
+	if f, ok := q.Store.(Fenced); ok {
+		if err := f.Owned(); err != nil {
+			return &RetryError{Cause: err}
+		}
+	}
+	return nil
+}
+
 // serve works in rounds until ctx ends or the store gives up.
 func (q *Queue) serve(ctx context.Context) error {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
+	var lost <-chan struct{} // never, where no other process can take the store
+	if f, ok := q.Store.(Fenced); ok {
+		lost = f.Lost()
+	}
 	for {
 		if at, ok := q.machine.Due(); ok || q.behind {
 			if q.behind {
@@ -258,6 +287,8 @@ func (q *Queue) serve(ctx context.Context) error {
 		select {
 		case <-ctx.Done():
 			return nil
+		case <-lost:
+			return ErrFenced
 		case <-timer.C:
 		case c := <-q.calls:
 			r.calls = append(r.calls, c)

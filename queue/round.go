@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/headrace/headrace/internal/crash"
 	"github.com/headrace/headrace/job"
 )
 
@@ -57,6 +58,7 @@ func (c *call) answer(v any, err error) { c.reply <- answer{v, err} }
 
 // work does one round.
 func (q *Queue) work(ctx context.Context, r *round) error {
+	crash.Here(crash.RoundTaken)
 	r.look(ctx)
 	r.advance()
 	answers := map[job.ID][]byte{} // what requests were told in this round
@@ -94,6 +96,9 @@ func (r *round) look(ctx context.Context) {
 	if query.Empty() {
 		return
 	}
+	// A store that does not answer must not keep heartbeats waiting for ever.
+	ctx, cancel := context.WithTimeout(ctx, answerIn)
+	defer cancel()
 	found, err := r.q.Store.Lookup(ctx, &query)
 	if err == nil {
 		r.found = found
@@ -341,6 +346,7 @@ func (q *Queue) commit(ctx context.Context, r *round) error {
 		return nil
 	}
 	r.batch.Number, r.batch.At = q.number+1, r.at.Now
+	crash.Here(crash.RoundDecided)
 	// A round under way is stored even while the queue closes: its callers get a true answer.
 	if err := q.persist(context.WithoutCancel(ctx), &r.batch); err != nil {
 		err = fmt.Errorf("commit %d: %w", r.batch.Number, err)
@@ -348,9 +354,11 @@ func (q *Queue) commit(ctx context.Context, r *round) error {
 		return err
 	}
 	q.number++
+	crash.Here(crash.RoundCommitted)
 	r.finish(nil)
 	q.round.Store(q.number)
 	q.tell()
+	crash.Here(crash.RoundTold)
 	return nil
 }
 
@@ -372,9 +380,9 @@ func (r *round) finish(err error) {
 
 // persist commits a batch. A commit that failed may have happened: it is looked for before it is sent again.
 func (q *Queue) persist(ctx context.Context, b *Batch) error {
-	deadline := time.Now().Add(commitPatience)
+	deadline := time.Now().Add(q.Patience)
 	for pause := time.Millisecond; ; pause = min(2*pause, time.Second) {
-		err := q.Store.Commit(ctx, b)
+		err := q.attempt(ctx, b)
 		if err == nil {
 			return nil
 		}
@@ -382,7 +390,7 @@ func (q *Queue) persist(ctx context.Context, b *Batch) error {
 			return err
 		}
 		q.Log.Warn("a commit failed; looking whether it happened", "err", err)
-		if there, look := q.Store.Committed(ctx, b.Number); look == nil && there {
+		if there, look := q.committed(ctx, b.Number); look == nil && there {
 			return nil
 		} else if errors.Is(look, ErrFenced) {
 			return look
@@ -392,4 +400,18 @@ func (q *Queue) persist(ctx context.Context, b *Batch) error {
 		}
 		<-time.After(pause)
 	}
+}
+
+// attempt commits a batch, and gives up on a store that does not answer.
+func (q *Queue) attempt(ctx context.Context, b *Batch) error {
+	ctx, cancel := context.WithTimeout(ctx, answerIn)
+	defer cancel()
+	return q.Store.Commit(ctx, b)
+}
+
+// committed looks for a batch, in the same way.
+func (q *Queue) committed(ctx context.Context, number uint64) (bool, error) {
+	ctx, cancel := context.WithTimeout(ctx, answerIn)
+	defer cancel()
+	return q.Store.Committed(ctx, number)
 }

@@ -50,6 +50,15 @@ type Store interface {
 	Close() error
 }
 
+// Fenced is what a Store has besides if another process can take it from its owner.
+type Fenced interface {
+	// Owned reports nil while nobody else can be the owner, ErrFenced once somebody is, and another error while that is
+	// not known. It is quick.
+	Owned() error
+	// Lost is closed once somebody else is the owner.
+	Lost() <-chan struct{}
+}
+
 // Head is where a store stands.
 type Head struct {
 	Number uint64 // of the last batch; 0: none

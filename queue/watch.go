@@ -64,7 +64,7 @@ func wait(ctx context.Context, q *Queue, news <-chan struct{}) error {
 	case <-ctx.Done():
 		return ctx.Err()
 	case <-q.done:
-		return ErrClosed
+		return q.end
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/headrace/headrace/internal/crash"
 	"github.com/headrace/headrace/job"
 )
 
@@ -129,6 +130,7 @@ func (e Executor) run(ctx context.Context, c Command, spec startSpec, t *transcr
 		_ = os.Remove(spec.script) // It may not exist, or be "".
 		return nil, err
 	}
+	crash.Here(crash.AttemptBegun)
 	var work sync.WaitGroup
 	whole := false
 	work.Go(tree.listen)

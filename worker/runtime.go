@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/headrace/headrace/internal/crash"
 	"github.com/headrace/headrace/job"
 	"github.com/headrace/headrace/queue"
 )
@@ -166,6 +167,7 @@ func (s *shift) lease(ctx, whole context.Context) error {
 			return fmt.Errorf("lease: %w", err)
 		}
 		for _, a := range got {
+			crash.Here(crash.LeaseTaken)
 			s.begin(whole, a)
 		}
 	}
@@ -236,6 +238,7 @@ func (s *shift) work(ctx context.Context, run *running) {
 	if handler != nil {
 		report = guard(ctx, handler, run.Attempt)
 	}
+	crash.Here(crash.AttemptEnded)
 	report.Lease = run.Lease
 	if errors.Is(context.Cause(ctx), ErrInterrupted) && report.Outcome != job.Succeeded && report.Outcome != job.Failed {
 		report.Outcome, report.Detail = job.Aborted, job.HandedBack
@@ -243,6 +246,7 @@ func (s *shift) work(ctx context.Context, run *running) {
 	// What was done is told even while this worker stops; only the end of the source takes that away.
 	tell := context.WithoutCancel(ctx)
 	err := s.r.again(tell, func() error { return s.r.Source.Finish(tell, report) })
+	crash.Here(crash.FinishTold)
 	switch {
 	case errors.Is(err, job.ErrLeaseLost):
 		log.Info("the attempt no longer counted", "outcome", report.Outcome)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/headrace/headrace/internal/crash"
 	"github.com/headrace/headrace/queue"
 )
 
@@ -34,8 +35,10 @@ func (s *Store) write(b *queue.Batch) error {
 	if err := s.w.begin(qBegin); err != nil {
 		return errors.Join(err, s.w.end(false))
 	}
+	crash.Here(crash.CommitBegun)
 	if err := s.tx.Write(s.w, b); err != nil {
 		return errors.Join(err, s.w.end(false))
 	}
+	crash.Here(crash.CommitWritten)
 	return s.w.end(true)
 }

@@ -1,0 +1,180 @@
+package postgres
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/headrace/headrace/job"
+	"github.com/headrace/headrace/queue"
+	"github.com/headrace/headrace/store/rows"
+)
+
+// list is a query for a page of records, newest first.
+type list struct {
+	columns, from string
+	seq           string // the column that orders it
+	where         []string
+	params        [][]byte
+	limit         int
+}
+
+// add adds a condition; a ? in it stands for the parameter.
+func (l *list) add(sql string, param []byte) {
+	l.params = append(l.params, param)
+	l.where = append(l.where, strings.Replace(sql, "?", fmt.Sprintf("$%d", len(l.params)), 1))
+}
+
+// text adds a condition on a column unless any text will do.
+func (l *list) text(column, v string) {
+	if v != "" {
+		l.add(column+" = ?::text", []byte(escaped(v)))
+	}
+}
+
+func (l *list) ids(name string, ids []job.ID) {
+	if len(ids) == 0 {
+		return
+	}
+	var array column
+	for _, id := range ids {
+		array.add(&rows.Value{Kind: rows.ID, ID: id})
+	}
+	l.add(name+" = ANY(?::uuid[])", array.wire(oidUUID))
+}
+
+func (l *list) before(seq int64) {
+	if seq != 0 {
+		l.add(l.seq+" < ?::bigint", number(seq))
+	}
+}
+
+func (l *list) sql() string {
+	sql := "SELECT " + l.columns + " FROM " + l.from
+	if len(l.where) > 0 {
+		sql += " WHERE " + strings.Join(l.where, " AND ")
+	}
+	return fmt.Sprintf("%s ORDER BY %s DESC LIMIT %d", sql, l.seq, l.limit)
+}
+
+// listJobs gives the list for a filter whose State, if it has one, there is.
+func listJobs(f *queue.JobFilter) *list {
+	// The order is that of the smallest table that has all: what is unfinished, what has ended, or all jobs.
+	l := &list{columns: recordColumns, seq: "j.seq", limit: queue.PageLimit(f.Limit)}
+	l.from = "headrace.job j LEFT JOIN headrace.live l ON l.seq = j.seq LEFT JOIN headrace.ended e ON e.seq = j.seq"
+	state, stated := rows.StateNumber(f.State)
+	switch {
+	case stated && rows.Unfinished(state):
+		l.seq, l.from = "l.seq", "headrace.live l JOIN headrace.job j ON j.seq = l.seq LEFT JOIN headrace.ended e ON e.seq = l.seq"
+		l.add("l.state = ?::bigint", number(state))
+	case stated || f.Outcome != 0:
+		l.seq, l.from = "e.seq", "headrace.ended e JOIN headrace.job j ON j.seq = e.seq LEFT JOIN headrace.live l ON l.seq = e.seq"
+	}
+	if f.Outcome != 0 {
+		// In the text, for the index that leaves out successes.
+		l.where = append(l.where, fmt.Sprintf("e.outcome = %d", f.Outcome))
+	}
+	if !f.Build.IsZero() {
+		l.add("j.id IN (SELECT r.job FROM headrace.build b JOIN headrace.build_ref r ON r.build = b.seq WHERE b.id = ?::uuid)", f.Build[:])
+	}
+	l.ids("j.id", f.IDs)
+	if len(f.IDs) == 0 && f.Build.IsZero() {
+		l.where = append(l.where, "(j.staging IS NULL OR NOT EXISTS (SELECT 1 FROM headrace.build WHERE id = j.staging AND staged))")
+	}
+	l.text("j.key", f.Key)
+	l.text("j.name", f.Name)
+	l.text("j.channel", f.Channel)
+	l.text("j.kind", f.Kind)
+	l.before(f.Before)
+	return l
+}
+
+// listBuilds gives the list for a filter.
+func listBuilds(f *queue.BuildFilter) *list {
+	l := &list{columns: buildColumns, from: "headrace.build b", seq: "b.seq", limit: queue.PageLimit(f.Limit), where: []string{"NOT b.staged"}}
+	if f.Live {
+		l.where = append(l.where, "b.outcome = 0")
+	}
+	l.text("b.name", f.Name)
+	l.ids("b.id", f.IDs)
+	l.before(f.Before)
+	return l
+}
+
+// Jobs implements queue.History.
+func (r *Reader) Jobs(ctx context.Context, f queue.JobFilter) (found []job.Record, err error) {
+	if _, ok := rows.StateNumber(f.State); !ok && f.State != "" {
+		return nil, nil
+	}
+	l := listJobs(&f)
+	err = r.read(ctx, func(t *tables) error {
+		found = nil
+		return t.list(l, func(c rows.Columns) {
+			if rec, _, err := rows.Record(c); err == nil {
+				found = append(found, *rec)
+			}
+		})
+	})
+	if err != nil {
+		return nil, r.fail("list jobs", err)
+	}
+	return found, nil
+}
+
+// Builds implements queue.History.
+func (r *Reader) Builds(ctx context.Context, f queue.BuildFilter) (found []job.BuildRecord, err error) {
+	l := listBuilds(&f)
+	err = r.read(ctx, func(t *tables) error {
+		found = nil
+		return t.list(l, func(c rows.Columns) {
+			if b, err := rows.Build(c); err == nil {
+				found = append(found, b)
+			}
+		})
+	})
+	if err != nil {
+		return nil, r.fail("list builds", err)
+	}
+	return found, nil
+}
+
+func (t *tables) list(l *list, f func(rows.Columns)) error {
+	t.send(request{sql: l.sql(), params: l.params, read: func(c *cells) error {
+		f(c)
+		return nil
+	}})
+	return t.exchange()
+}
+
+// Refs implements queue.History.
+func (r *Reader) Refs(ctx context.Context, build job.ID) ([]job.Ref, error) {
+	return ask(ctx, r, "list references of build", build, rows.ReadRefs)
+}
+
+// Attempts implements queue.History.
+func (r *Reader) Attempts(ctx context.Context, id job.ID) ([]job.AttemptEnd, error) {
+	return ask(ctx, r, "list attempts of job", id, rows.ReadAttempts)
+}
+
+// Payload implements queue.History.
+func (r *Reader) Payload(ctx context.Context, id job.ID) (queue.Payload, error) {
+	return ask(ctx, r, "read payload of job", id, rows.ReadPayload)
+}
+
+// Dependents implements queue.History.
+func (r *Reader) Dependents(ctx context.Context, id job.ID) ([]job.ID, error) {
+	return ask(ctx, r, "list dependents of job", id, rows.ReadDependents)
+}
+
+// ask reads what there is about one job or build.
+func ask[T any](ctx context.Context, r *Reader, what string, id job.ID, read func(rows.Tables, job.ID) (T, error)) (v T, err error) {
+	err = r.moment(ctx, func(t *tables) (err error) {
+		v, err = read(t, id)
+		return err
+	})
+	if err != nil {
+		var none T
+		return none, r.fail(what+" "+id.String(), err)
+	}
+	return v, nil
+}

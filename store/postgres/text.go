@@ -1,0 +1,36 @@
+package postgres
+
+import (
+	"strings"
+	"unicode/utf8"
+
+	"github.com/jackc/pgx/v5/pgtype"
+
+	"github.com/headrace/headrace/job"
+)
+
+// PostgreSQL's text knows no zero byte and nothing but UTF-8. The engine refuses such names where they come in; one that got
+// here all the same must not fail a round. A zero byte comes back as it was, what is no UTF-8 as a mark in its place.
+var (
+	escaper   = strings.NewReplacer(`\`, `\\`, "\x00", `\0`)
+	unescaper = strings.NewReplacer(`\\`, `\`, `\0`, "\x00")
+)
+
+func escaped(s string) string {
+	if !utf8.ValidString(s) {
+		s = strings.ToValidUTF8(s, "\uFFFD")
+	}
+	return escaper.Replace(s)
+}
+
+func unescaped(s string) string { return unescaper.Replace(s) }
+
+func uuid(id job.ID) pgtype.UUID { return pgtype.UUID{Bytes: id, Valid: true} }
+
+func uuids(ids []job.ID) []pgtype.UUID {
+	list := make([]pgtype.UUID, len(ids))
+	for i, id := range ids {
+		list[i] = uuid(id)
+	}
+	return list
+}
