@@ -22,6 +22,7 @@ func (s *Store) Commit(ctx context.Context, b *queue.Batch) error {
 		err = s.write(b)
 	}
 	if err == nil {
+		s.log.keep(s.path, s.w, &s.gate)
 		// Whoever removed the file took away what was just stored.
 		err = s.inPlace()
 	}

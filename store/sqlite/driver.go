@@ -104,6 +104,17 @@ func (c *conn) text(sql string) (t string, err error) {
 	return t, err
 }
 
+// copyLog copies of the log what nobody needs there any more back into the file, and reports whether that was all.
+func (c *conn) copyLog() (whole bool, err error) {
+	err = sqlitex.ExecuteTransient(c.db, "PRAGMA wal_checkpoint(PASSIVE)", &sqlitex.ExecOptions{
+		ResultFunc: func(s *sqlite.Stmt) error {
+			whole = s.ColumnInt(0) == 0 && s.ColumnInt(1) == s.ColumnInt(2)
+			return nil
+		},
+	})
+	return whole, err
+}
+
 // watch makes statements fail once ctx is done.
 func (c *conn) watch(ctx context.Context) { c.db.SetInterrupt(ctx.Done()) }
 

@@ -26,7 +26,7 @@ func openFile(t *testing.T) (*Store, string) {
 func bulk(first, n int) []job.Change {
 	var changes []job.Change
 	for i := first; i < first+n; i++ {
-		r := job.Record{Seq: int64(i), Spec: job.Spec{ID: job.ID{byte(i >> 8), byte(i), 1}, Args: make([]byte, 2000)}}
+		r := job.Record{Seq: int64(i), Spec: job.Spec{ID: job.ID{byte(i >> 16), byte(i >> 8), byte(i), 1}, Args: make([]byte, 2000)}}
 		changes = append(changes, job.JobAdded{Record: r})
 	}
 	return changes
@@ -140,7 +140,7 @@ func useAll(ctx context.Context, path string) (errs []error) {
 	if err != nil {
 		return []error{err}
 	}
-	id := job.ID{0, 1, 1}
+	id := job.ID{0, 0, 1, 1}
 	_, err = s.Load(ctx, func(job.Change) error { return nil })
 	errs = append(errs, err)
 	_, err = s.Lookup(ctx, &queue.Query{

@@ -93,6 +93,10 @@ func (p *latePlace) Open(t testing.TB) storetest.Store {
 	if err != nil {
 		t.Fatal(err)
 	}
+	// Nothing is killed here.
+	if err := s.w.script("PRAGMA synchronous = off"); err != nil {
+		t.Fatal(err)
+	}
 	p.store = s
 	return lateStore{s, t}
 }

@@ -18,6 +18,7 @@ type Reader struct {
 	idle  chan *conn
 	conns []*conn
 	open  bool
+	gate  gate // of long reads
 }
 
 var _ queue.History = (*Reader)(nil)
@@ -119,8 +120,11 @@ func (r *Reader) with(ctx context.Context, f func(*conn) error) error {
 	return c.reading(f)
 }
 
-// long is with for reads that may take long: they stop when ctx does.
+// long is with for reads that may take long: they stop when ctx does, and may have to let the log begin anew first.
 func (r *Reader) long(ctx context.Context, f func(*conn) error) error {
+	if err := r.gate.pass(ctx); err != nil {
+		return err
+	}
 	return r.with(ctx, func(c *conn) error {
 		if ctx.Done() != nil {
 			c.watch(ctx)

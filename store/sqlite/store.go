@@ -21,10 +21,6 @@ type Options struct {
 
 const defaultReaders = 4
 
-// checkpointPages is how far the log grows before a commit copies it back into the file: 16 MiB. That commit takes
-// the longer (25 ms here, with four times as much 75 ms), and the rate of all is the same from here on.
-const checkpointPages = 2048
-
 // pageSize counts for new files. Twice SQLite's default costs somewhat less time in large batches, for fewer pages
 // are split and found; four times seemed to cost small batches more in writing than it saves.
 const pageSize = 8192
@@ -41,6 +37,7 @@ type Store struct {
 	mu  sync.Mutex // held by the one who writes
 	w   *conn
 	tx  rows.Batch
+	log logKeeper
 	err error // once it is closed
 }
 
@@ -77,7 +74,7 @@ func open(ctx context.Context, path string, opts Options) (_ *Store, err error) 
 	if err != nil {
 		return nil, err
 	}
-	s := &Store{lock: l, Reader: &Reader{path: path}}
+	s := &Store{lock: l, Reader: &Reader{path: path}, log: logKeeper{limit: logLimit, patience: readPatience}}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, s.release())
@@ -209,6 +206,7 @@ func (s *Store) Close() error {
 		return s.err
 	}
 	s.err = errClosed
+	s.gate.open()
 	if err := s.release(); err != nil {
 		return s.fail("close", err)
 	}
