@@ -199,7 +199,11 @@ func (p *Plain) summary(e RunEnded) string {
 	if e.Outcome != "succeeded" {
 		verdict = s.bad(e.Outcome)
 	}
-	fmt.Fprintf(&b, "\n%s: %s in %s: %s\n", s.bold(Clean(t.run.Name)), verdict, Span(time.Duration(e.Took)), t.counted(&e))
+	name := ""
+	if t.run.Name != "" { // It was not stopped before it started.
+		name = s.bold(Clean(t.run.Name)) + ": "
+	}
+	fmt.Fprintf(&b, "\n%s%s in %s: %s\n", name, verdict, Span(time.Duration(e.Took)), t.counted(&e))
 	if t.reused == t.run.Jobs && t.reused > 0 {
 		b.WriteString("nothing had to be run; --fresh starts over\n")
 	}
