@@ -6,8 +6,10 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/headrace/headrace/worker"
@@ -22,6 +24,10 @@ var binary string
 func TestMain(m *testing.M) {
 	worker.Supervise() // A worker in a test starts this program again to watch over its jobs.
 	flag.Parse()
+	if signal.Ignored(syscall.SIGHUP) {
+		// As under nohup. What is caught here, children have by default.
+		signal.Notify(make(chan os.Signal, 1), syscall.SIGHUP)
+	}
 	os.Exit(func() int {
 		dir, err := os.MkdirTemp("", "headrace-cli")
 		if err != nil {

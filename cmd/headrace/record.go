@@ -37,6 +37,9 @@ func (p place) openRuns(ctx context.Context) (*sqlite.Reader, error) {
 // find gives the newest job of a name: the one that the last build asked for or, if it did not, the last one made.
 // *notRunError: the file has such a job, but no run has asked for it.
 func (p place) find(ctx context.Context, h queue.History, name string) (*job.Record, error) {
+	if name == "" { // To a filter that is any name.
+		return nil, p.unknown(ctx, h, name)
+	}
 	builds, err := h.Builds(ctx, queue.BuildFilter{Limit: 1})
 	if err != nil {
 		return nil, err

@@ -111,6 +111,30 @@ func TestEachSignalInterruptsAndIsToldByTheCode(t *testing.T) {
 	}
 }
 
+// nohup, and shells that detach a command, have SIGHUP ignored.
+func TestIgnoredHangUpIsIgnored(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	started := newGate(t, filepath.Join(dir, "started"))
+	let := newGate(t, filepath.Join(dir, "let"))
+	write(t, dir, "g.yaml", `jobs: {a: {run: "echo > started; read x < let"}}`)
+	p := &process{Cmd: exec.CommandContext(t.Context(), "sh", "-c", `trap '' HUP; exec "$0" run g.yaml`, binary)}
+	p.Dir, p.Stdout, p.Stderr = dir, &p.out, &p.out
+	if err := p.Start(); err != nil {
+		t.Fatal(err)
+	}
+	started.meet(t, p)
+	if err := p.Process.Signal(syscall.SIGHUP); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := let.WriteString("go\n"); err != nil {
+		t.Fatal(err)
+	}
+	if code := p.end(t); code != exitOK {
+		t.Errorf("exit code %d, want %d:\n%s", code, exitOK, &p.out)
+	}
+}
+
 // A job that does not heed SIGTERM would have 5 s of grace: Ctrl-\ gives it none, and shows nobody the inside of headrace.
 func TestQuitEndsAtOnce(t *testing.T) {
 	t.Parallel()
