@@ -75,11 +75,6 @@ func nameOf(file string) string {
 	return name
 }
 
-// identity gives the identity of the i-th job.
-func (w *work) identity(i int) job.Identity {
-	return job.Identity{Channel: localChannel, Kind: worker.CommandKind, Key: w.keys[i]}
-}
-
 // likeness gives what an earlier success must have in common with the i-th job to serve for it.
 func (w *work) likeness(i int) job.Likeness {
 	j := &w.Jobs[i]
