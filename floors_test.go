@@ -39,6 +39,7 @@ var floors = map[string]place{
 	"web":                 {floor: 4, door: true},
 	"internal/crash":      {floor: 0},
 	"internal/sim":        {floor: 4},
+	"internal/linear":     {floor: 4},
 	"internal/pgtest":     {floor: 4},
 	"internal/progress":   {floor: 4},
 	"cmd/headrace":        {floor: 5},

@@ -1,0 +1,229 @@
+package linear
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/anishathalye/porcupine"
+
+	"github.com/headrace/headrace/internal/pgtest"
+	"github.com/headrace/headrace/job"
+	"github.com/headrace/headrace/store/postgres"
+)
+
+var (
+	seeds = flag.Uint64("seeds", 4, "how many seeds to run on each store")
+	first = flag.Uint64("first", 1, "the first seed")
+	steps = flag.Int("steps", 60, "how many steps each client takes")
+)
+
+func TestMain(m *testing.M) {
+	flag.Parse()
+	os.Exit(pgtest.Main(m))
+}
+
+func TestSQLiteIsLinearizable(t *testing.T) {
+	t.Parallel()
+	each(t, 6, func() (place, error) { return &file{dir: t.TempDir()}, nil })
+}
+
+func TestPostgreSQLIsLinearizable(t *testing.T) {
+	t.Parallel()
+	c := pgtest.Shared(t)
+	address, err := c.Create(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := postgres.Open(t.Context(), address, postgres.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	each(t, 3, func() (place, error) {
+		clone, err := c.Clone(t.Context(), pgtest.Name(address))
+		return &database{cluster: c, name: pgtest.Name(clone)}, err
+	})
+}
+
+// each plays all seeds, some at a time: whoever follows a dead owner on PostgreSQL mostly waits.
+func each(t *testing.T, kills int, found func() (place, error)) {
+	const atOnce = 4
+	counts := map[fault]int{}
+	var mu sync.Mutex
+	var worlds sync.WaitGroup
+	for lane := range uint64(atOnce) {
+		worlds.Go(func() {
+			for seed := *first + lane; seed < *first+*seeds && !t.Failed(); seed += atOnce {
+				p, err := found()
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				w := &world{t: t, place: p, news: make(chan struct{})}
+				w.faults.seed, w.faults.kills, w.faults.count = seed, kills, map[fault]int{}
+				w.faults.random = rand.New(rand.NewPCG(seed, 0))
+				if err := w.play(); err != nil {
+					t.Errorf("seed %d: %v\nagain: go test ./internal/linear -run '^%s$' -first %d -seeds 1 -count 20", seed, err, t.Name(), seed)
+				}
+				mu.Lock()
+				for k, n := range w.faults.count {
+					counts[k] += n
+				}
+				mu.Unlock()
+			}
+		})
+	}
+	worlds.Wait()
+	t.Logf("commits: %v", counts)
+	for _, f := range []fault{none, killBefore, killDuring, killAfter, failBefore, failAfter, outBefore, outAfter} {
+		if counts[f] == 0 && *seeds > 3 && !t.Failed() {
+			t.Errorf("no commit of %d seeds was one %s", *seeds, f)
+		}
+	}
+}
+
+// play lets the clients of one world do their steps, and judges what they saw.
+func (w *world) play() error {
+	finished := make(chan struct{})
+	ruled := make(chan error, 1)
+	go func() { ruled <- w.rule(finished) }()
+	h := &history{keys: map[job.ID]string{}}
+	played := make(chan *client, 1)
+	go func() {
+		last := newClient(w, h, 0)
+		last.settle()
+		var clients sync.WaitGroup
+		for n := 1; n <= 6; n++ {
+			c := newClient(w, h, n)
+			clients.Go(func() {
+				if n%2 == 0 {
+					c.worker(*steps)
+				} else {
+					c.person(*steps)
+				}
+			})
+		}
+		clients.Wait()
+		// In the end each job must be what all that was told makes it.
+		for _, id := range h.known() {
+			last.look(id)
+			last.attempts(id)
+		}
+		played <- last
+	}()
+	select {
+	case err := <-ruled:
+		return err
+	case <-played:
+	}
+	close(finished)
+	if err := <-ruled; err != nil {
+		return err
+	}
+	return h.judge(w.faults.seed)
+}
+
+// settle gives the leases a length that none of them reaches.
+func (c *client) settle() {
+	for {
+		_, err := try(c, time.Minute, func(ctx context.Context, r *reign) (nothing, error) {
+			channel := job.DefaultChannel("main")
+			channel.TTL = time.Hour
+			return nothing{}, r.q.SetChannel(ctx, channel)
+		})
+		if err == nil {
+			return
+		}
+	}
+}
+
+// attempts checks what the history has of a job: attempts one after the other, of which one succeeded at most.
+func (c *client) attempts(id job.ID) {
+	ends, err := try(c, time.Minute, func(ctx context.Context, r *reign) ([]job.AttemptEnd, error) { return r.store.Attempts(ctx, id) })
+	if errors.Is(err, errUnknown) {
+		c.attempts(id)
+		return
+	}
+	if err != nil {
+		c.complain("list the attempts of job %s: %v", id, err)
+	}
+	good := 0
+	for i, a := range ends {
+		if a.Outcome == job.Succeeded {
+			good++
+		}
+		if i > 0 && a.Number <= ends[i-1].Number {
+			c.complain("job %s: attempt %d is stored after attempt %d", id, a.Number, ends[i-1].Number)
+		}
+	}
+	if good > 1 {
+		c.complain("job %s: %d attempts succeeded", id, good)
+	}
+}
+
+// judge compares the history with the specification.
+func (h *history) judge(seed uint64) error {
+	if len(h.wrong) > 0 {
+		return fmt.Errorf("%d answers are wrong by themselves:\n%s", len(h.wrong), strings.Join(h.wrong, "\n"))
+	}
+	// What can have been is judged in some hundredths of a second; what cannot have been may take for ever.
+	const patience = 30 * time.Second
+	model := spec.ToModel()
+	for key, ops := range byKey(h.ops) {
+		result, info := porcupine.CheckOperationsVerbose(model, ops, patience)
+		if result == porcupine.Ok {
+			continue
+		}
+		path := filepath.Join(os.TempDir(), fmt.Sprintf("headrace-linear-%d-%s.html", seed, key))
+		if err := porcupine.VisualizePath(model, info, path); err != nil {
+			return err
+		}
+		verdict := "cannot have been"
+		if result == porcupine.Unknown {
+			verdict = fmt.Sprintf("could not be explained within %v", patience)
+		}
+		return fmt.Errorf("the history of %s %s; see %s\n%s", key, verdict, path, listing(ops))
+	}
+	return nil
+}
+
+// byKey gives each key the operations that are about it. One that is about all jobs is about each key by itself: this asks for
+// less than that it happens for all at once.
+func byKey(ops []porcupine.Operation) map[string][]porcupine.Operation {
+	parts := map[string][]porcupine.Operation{}
+	for _, op := range ops {
+		if key := op.Input.(*asked).key; key != "" {
+			parts[key] = nil
+		}
+	}
+	for _, op := range ops {
+		for key := range parts {
+			if in := op.Input.(*asked); in.key == key || in.key == "" {
+				parts[key] = append(parts[key], op)
+			}
+		}
+	}
+	return parts
+}
+
+func listing(ops []porcupine.Operation) string {
+	ops = slices.SortedFunc(slices.Values(ops), func(a, b porcupine.Operation) int { return cmp.Compare(a.Call, b.Call) })
+	var b strings.Builder
+	for _, op := range ops {
+		fmt.Fprintf(&b, "%6d %6d  client %d: %s\n", op.Call, op.Return, op.ClientId, describe(op.Input.(*asked), op.Output.(*told)))
+	}
+	return b.String()
+}
