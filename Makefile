@@ -41,8 +41,8 @@ mutants: ## plant each known fault and see a test catch it
 fuzz: ## run each fuzz target in turn: make fuzz [TIME=30s]
 	@scripts/fuzz $(TIME)
 
-bench: ## measure the engine: throughput, memory, decision time
-	go run ./internal/benchmark
+bench: setup ## measure the engine, on SQLite and PostgreSQL and beside River: make bench [BENCH="-only drain,idle"]
+	go run ./internal/benchmark $(BENCH)
 
 # Phony: go's own cache knows better than file times whether there is something to do.
 bin/headrace:

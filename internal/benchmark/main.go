@@ -1,14 +1,13 @@
 package main
 
 import (
-	"bytes"
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"os"
 	"os/signal"
 	"path/filepath"
-	"runtime"
 	"runtime/pprof"
 	"slices"
 	"strconv"
@@ -16,64 +15,115 @@ import (
 	"time"
 )
 
-// figure is one line of the results.
-type figure struct {
-	what  string
-	value string
-	bar   string // what is asked for; empty: nothing
-	met   bool
-}
-
-// section is a table of the results.
-type section struct {
-	title string
-	note  string
-	rows  []figure
-}
-
 // measurement makes a section.
 type measurement struct {
 	name string
-	run  func(ctx context.Context, o options) (section, error)
+	run  func(ctx context.Context, l *lab) (section, error)
 }
 
 var measurements = []measurement{
 	{"lifecycles", lifecycles},
+	{"enqueue", enqueues},
+	{"drain", drains},
+	{"river", rivers},
+	{"idle", idle},
 	{"memory", memoryPerJob},
 	{"decision", decisions},
+	{"ahead", ahead},
+	{"recovery", recovery},
+	{"people", people},
+	{"makespan", makespans},
+	{"held", held},
+	{"past", past},
 }
 
-// options are the flags.
-type options struct {
-	dir     string        // for stores
-	window  time.Duration // of each rate
-	rounds  int           // repetitions, of which the median is given
-	callers []int         // numbers of callers of a rate
+// sizes are how much is measured.
+type sizes struct {
+	window       time.Duration // of each rate
+	rounds       int           // repetitions, of which the median is given
+	callers      []int         // of a rate
+	slots        int           // of the worker that drains
+	drain        int           // jobs
+	rivers       map[kind]int  // jobs that are drained beside River
+	riverSingles int           // jobs that River runs alone
+	single       int           // jobs that are run alone
+	chain        int           // jobs
+	many         int           // jobs in memory
+	decided      int           // leases in memory
+	ahead        []int         // jobs that a worker cannot run
+	leases       int           // of which the latency is told
+	waiting      []int         // jobs in a store that is recovered
+	bump, cancel int           // jobs, and builds
+	tasks        int           // of the graph
+	farm         []int         // slots
+	held         time.Duration // how long others read
+	past         int           // finished jobs
+	hasty        bool          // the server need not sync
+}
+
+var full = sizes{
+	window: 3 * time.Second, rounds: 3, callers: []int{1, 8, 64, 512},
+	slots: 2000, drain: 100_000, rivers: map[kind]int{onSQLite: 20_000, onPostgres: 50_000}, riverSingles: 20,
+	single: 1000, chain: 50, many: 1_000_000, decided: 20_000, ahead: []int{1000, 100_000, 1_000_000}, leases: 2000,
+	waiting: []int{10_000, 100_000, 1_000_000}, bump: 100_000, cancel: 50_000,
+	tasks: 100_000, farm: []int{16, 64, 256}, held: 2 * time.Minute, past: 10_000_000,
+}
+
+// quick sizes show that a measurement works, and nothing else.
+var quick = sizes{
+	window: 10 * time.Millisecond, rounds: 1, callers: []int{2},
+	slots: 20, drain: 100, rivers: map[kind]int{onSQLite: 50, onPostgres: 50}, riverSingles: 1,
+	single: 3, chain: 5, many: 1000, decided: 20, ahead: []int{100, 200}, leases: 60,
+	waiting: []int{100}, bump: 2100, cancel: 70, tasks: 300, farm: []int{4, 16}, held: time.Millisecond, past: 20_000, hasty: true,
 }
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
-	if err := run(ctx); err != nil {
+	if err := run(ctx, os.Args[1:]); err != nil {
 		fmt.Fprintln(os.Stderr, "benchmark:", err)
 		os.Exit(1)
 	}
 }
 
-func run(ctx context.Context) error {
-	out := flag.String("o", filepath.Join("bench", "RESULTS.md"), "file to write the results to")
-	only := flag.String("only", "", "names of measurements, separated by commas; empty: all")
-	o := options{}
-	flag.DurationVar(&o.window, "window", 3*time.Second, "how long each rate is measured")
-	flag.IntVar(&o.rounds, "rounds", 3, "how often each is repeated")
-	o.callers = []int{1, 8, 64, 512}
-	flag.Func("callers", "a number of callers, instead of 1, 8, 64 and 512", func(s string) error {
+func run(ctx context.Context, args []string) error {
+	l := &lab{sizes: full, kinds: []kind{onSQLite, onPostgres}}
+	flags := flag.NewFlagSet("benchmark", flag.ContinueOnError)
+	out := flags.String("o", filepath.Join("bench", "RESULTS.md"), "file to write the results to")
+	only := flags.String("only", "", "names of measurements, separated by commas; empty: all")
+	flags.StringVar(&l.graph, "graph", filepath.Join("bench", "data", "debian-bookworm-build-graph.tsv.gz"), "file with the graph whose makespan is measured")
+	flags.StringVar(&l.river, "river", filepath.Join("bench", "river"), "folder of the program that measures River")
+	flags.BoolFunc("quick", "measure next to nothing, to see that it works; give it before the flags for sizes", func(string) error { l.sizes = quick; return nil })
+	flags.Func("store", "measure on this store alone: sqlite or postgres", func(s string) error {
+		for _, k := range []kind{onSQLite, onPostgres} {
+			if strings.HasPrefix(strings.ToLower(string(k)), s) {
+				l.kinds = []kind{k}
+				return nil
+			}
+		}
+		return errors.New("want sqlite or postgres")
+	})
+	flags.Func("window", "how long each rate is measured", func(s string) (err error) { l.window, err = time.ParseDuration(s); return err })
+	flags.Func("rounds", "how often each is repeated", func(s string) (err error) { l.rounds, err = strconv.Atoi(s); return err })
+	flags.Func("callers", "a number of callers, instead of several", func(s string) error {
 		n, err := strconv.Atoi(s)
-		o.callers = []int{n}
+		l.callers = []int{n}
 		return err
 	})
-	profile := flag.String("cpuprofile", "", "file to write a processor profile to")
-	flag.Parse()
+	flags.Func("waiting", "a number of jobs that wait, instead of several", func(s string) error {
+		n, err := strconv.Atoi(s)
+		l.waiting = []int{n}
+		return err
+	})
+	flags.BoolVar(&l.watched, "statements", false, "tell after each measurement which statements cost PostgreSQL most; that costs some time itself")
+	profile := flags.String("cpuprofile", "", "file to write a processor profile to")
+	if err := flags.Parse(args); err != nil {
+		return err
+	}
+	chosen, err := choose(*only)
+	if err != nil {
+		return err
+	}
 	if *profile != "" {
 		f, err := os.Create(*profile)
 		if err != nil {
@@ -89,65 +139,62 @@ func run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	defer os.RemoveAll(dir)
-	o.dir = dir
+	l.dir = dir
+	return errors.Join(l.measure(ctx, chosen, *out), l.close(), os.RemoveAll(dir))
+}
 
-	var page bytes.Buffer
-	fmt.Fprintf(&page, "# Figures\n\nWritten by `make bench`. %s, %d cores, %s, %s.\n", runtime.GOARCH, runtime.NumCPU(), processor(), runtime.Version())
-	sync, err := calibrate(dir)
-	if err != nil {
+// choose finds the measurements of these names.
+func choose(names string) ([]measurement, error) {
+	if names == "" {
+		return measurements, nil
+	}
+	var chosen []measurement
+	for name := range strings.SplitSeq(names, ",") {
+		i := slices.IndexFunc(measurements, func(m measurement) bool { return m.name == name })
+		if i < 0 {
+			return nil, fmt.Errorf("there is no measurement %q", name)
+		}
+		chosen = append(chosen, measurements[i])
+	}
+	return chosen, nil
+}
+
+// measure writes the page after each section: what was measured is there, whatever becomes of the rest.
+func (l *lab) measure(ctx context.Context, chosen []measurement, out string) error {
+	if err := os.MkdirAll(filepath.Dir(out), 0o755); err != nil {
 		return err
 	}
-	fmt.Fprintf(&page, "One 4 KiB append with fsync on this disk: %s median, %s at the 99th percentile.\n", round(sync.at(0.5)), round(sync.at(0.99)))
-	for _, m := range measurements {
-		if *only != "" && !slices.Contains(strings.Split(*only, ","), m.name) {
-			continue
+	began := time.Now()
+	page := heading()
+	for _, m := range chosen {
+		fmt.Fprintf(os.Stderr, "%4.0f s  measuring %s\n", time.Since(began).Seconds(), m.name)
+		before, err := calibrate(l.dir)
+		if err != nil {
+			return err
 		}
-		fmt.Fprintln(os.Stderr, "measuring", m.name)
-		s, err := m.run(ctx, o)
+		s, err := m.run(ctx, l)
 		if err != nil {
 			return fmt.Errorf("%s: %w", m.name, err)
 		}
-		s.print(&page)
-	}
-	if _, err := os.Stdout.Write(page.Bytes()); err != nil {
-		return err
-	}
-	if err := os.MkdirAll(filepath.Dir(*out), 0o755); err != nil {
-		return err
-	}
-	return os.WriteFile(*out, page.Bytes(), 0o644)
-}
-
-func (s *section) print(w *bytes.Buffer) {
-	fmt.Fprintf(w, "\n## %s\n\n", s.title)
-	if s.note != "" {
-		fmt.Fprintf(w, "%s\n\n", s.note)
-	}
-	fmt.Fprintf(w, "| what | measured | bar |\n|---|---|---|\n")
-	for _, r := range s.rows {
-		bar := r.bar
-		switch {
-		case bar == "":
-		case r.met:
-			bar += ": met"
-		default:
-			bar += ": **missed**"
+		after, err := calibrate(l.dir)
+		if err != nil {
+			return err
 		}
-		fmt.Fprintf(w, "| %s | %s | %s |\n", r.what, r.value, bar)
-	}
-}
-
-// processor names the processor as Linux does.
-func processor() string {
-	b, err := os.ReadFile("/proc/cpuinfo")
-	if err != nil {
-		return runtime.GOOS
-	}
-	for line := range strings.Lines(string(b)) {
-		if name, value, ok := strings.Cut(line, ":"); ok && strings.TrimSpace(name) == "model name" {
-			return strings.TrimSpace(value)
+		s.before, s.after = before, after
+		text := s.text()
+		fmt.Fprint(os.Stderr, text)
+		if l.watched {
+			costs, err := l.statements(ctx)
+			if err != nil {
+				return err
+			}
+			fmt.Fprintln(os.Stderr, costs)
+		}
+		page += text
+		if err := os.WriteFile(out, []byte(page), 0o644); err != nil {
+			return err
 		}
 	}
-	return runtime.GOOS
+	fmt.Fprintf(os.Stderr, "%4.0f s  in all; written to %s\n", time.Since(began).Seconds(), out)
+	return nil
 }
