@@ -6,7 +6,10 @@ import "strings"
 func (p place) command(verb string, names ...string) string {
 	line := "headrace " + verb
 	words := append([]string{p.file}, names...)
-	if p.folder != "" {
+	switch {
+	case p.address != "":
+		line += " --store " + shellWord(p.name())
+	case p.folder != "":
 		line += " --store " + shellWord(p.folder)
 	}
 	for _, w := range words {

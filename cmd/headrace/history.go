@@ -15,7 +15,6 @@ import (
 	"github.com/headrace/headrace/internal/progress"
 	"github.com/headrace/headrace/job"
 	"github.com/headrace/headrace/queue"
-	"github.com/headrace/headrace/store/sqlite"
 	"github.com/spf13/cobra"
 )
 
@@ -71,7 +70,7 @@ type teller struct {
 	place
 	out   io.Writer
 	json  *json.Encoder // nil: for people
-	store *sqlite.Reader
+	store storeReader
 	// underWay: a run is.
 	underWay bool
 }

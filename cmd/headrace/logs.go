@@ -12,7 +12,6 @@ import (
 	"github.com/headrace/headrace/internal/progress"
 	"github.com/headrace/headrace/job"
 	"github.com/headrace/headrace/queue"
-	"github.com/headrace/headrace/store/sqlite"
 	"github.com/headrace/headrace/worker"
 	"github.com/spf13/cobra"
 )
@@ -161,7 +160,7 @@ func (p place) show(ctx context.Context, name string, o *logOptions, yield func(
 }
 
 // pick chooses the attempt; with follow it waits for the first one.
-func (p place) pick(ctx context.Context, store *sqlite.Reader, rec *job.Record, o *logOptions) (int32, error) {
+func (p place) pick(ctx context.Context, store storeReader, rec *job.Record, o *logOptions) (int32, error) {
 	for {
 		last := int32(0)
 		if rec.Last != nil {

@@ -12,6 +12,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/headrace/headrace/internal/pgtest"
 	"github.com/headrace/headrace/worker"
 	"github.com/rogpeppe/go-internal/testscript"
 )
@@ -42,7 +43,7 @@ func TestMain(m *testing.M) {
 			fmt.Fprintf(os.Stderr, "go build: %v\n%s", err, out)
 			return 1
 		}
-		return m.Run()
+		return pgtest.Main(m)
 	}())
 }
 

@@ -23,13 +23,13 @@ type notRunError struct{ text string }
 func (e *notRunError) Error() string { return e.text }
 
 // openRuns opens what the runs of a file left. *notRunError: there were none.
-func (p place) openRuns(ctx context.Context) (*sqlite.Reader, error) {
+func (p place) openRuns(ctx context.Context) (storeReader, error) {
 	r, err := p.read(ctx)
 	if errors.Is(err, errNoRuns) {
 		if _, err := os.Stat(p.file); err != nil && p.file != stream {
-			return nil, usage("graph file %q: no such file, and no runs of it are kept in %s", p.file, p.dir)
+			return nil, usage("graph file %q: no such file, and no runs of it are kept in %s", p.file, p.name())
 		}
-		return nil, &exit{exitUsage, &notRunError{fmt.Sprintf("nothing of %s has been run yet (looked in %s); run it: %s", p.file, p.dir, p.command("run"))}}
+		return nil, &exit{exitUsage, &notRunError{fmt.Sprintf("nothing of %s has been run yet (looked in %s); run it: %s", p.file, p.name(), p.command("run"))}}
 	}
 	return r, err
 }
@@ -110,7 +110,13 @@ func (p place) unknown(ctx context.Context, h queue.History, name string) error 
 
 // holder tells which process runs the file now; nil: none does. It goes by the note that the owner of the store leaves.
 func (p place) holder() *queue.HeldError {
-	h, err := sqlite.Holder(p.database())
+	var h *queue.HeldError
+	var err error
+	if p.address != "" {
+		h, err = p.databaseHolder()
+	} else {
+		h, err = sqlite.Holder(p.database())
+	}
 	if err != nil || h == nil || h.PID <= 0 {
 		return nil
 	}

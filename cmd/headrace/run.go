@@ -54,6 +54,10 @@ start, waits a second before it is started once more, as it may be the reason.
 All is kept in .headrace/NAME/ beside the file: the store, and the log of each attempt. A symbolic link to a graph file
 stands for that file: its jobs run in the folder of the file, and its store is there. A store is for one file.
 
+With --store postgres://HOST/NAME (PostgreSQL 15 or newer) the store is in that database, in a schema headrace of its own: then the
+next run may be on another machine. The logs stay where the jobs ran. A run that finds the database in use says by whom; one
+that has been silent for two seconds loses it, and what it had begun is run again when its lease has run out.
+
 With --json each line is one event, a JSON object with the fields event and, of a run, time:
   run-started   build, name, file, jobs, reused, slots, store
   job-reused    job, id
@@ -105,7 +109,7 @@ func newRun() *cobra.Command {
 	f.BoolVar(&o.fresh, "fresh", false, "start over: run also what ended well before")
 	f.BoolVarP(&o.quiet, "quiet", "q", false, "print failures and the summary only")
 	f.StringVar(&o.colour, "color", "auto", "colours: auto, always or never (NO_COLOR counts, too)")
-	f.StringVar(&o.store, "store", "", "keep the store in this `folder` instead of .headrace/NAME beside the file")
+	f.StringVar(&o.store, "store", "", "keep the store in this `folder` instead of .headrace/NAME beside the file, or in a PostgreSQL database: postgres://HOST/NAME")
 	f.StringVar(&limit, "log-limit", "0", "end a job as failed when it writes more output, as in 10MiB; 0: 64MiB")
 	f.StringSliceVar(&o.features, "feature", nil, "a feature that this machine has; may be repeated")
 	f.DurationVar(&o.retryDelay, "retry-delay", time.Minute, "wait so long before a second attempt after a fault of the infrastructure; three times as long before each further one")

@@ -36,7 +36,7 @@ func (s *session) announce(past *past, receipt *queue.Receipt) error {
 		}
 	}
 	s.relay.Event(progress.RunStarted{
-		Build: receipt.Build, Name: s.work.name, File: s.file, Jobs: len(s.work.Jobs), Reused: reused, Slots: s.slots, Store: s.place.dir,
+		Build: receipt.Build, Name: s.work.name, File: s.file, Jobs: len(s.work.Jobs), Reused: reused, Slots: s.slots, Store: s.place.name(),
 		Forecast: f,
 	})
 	s.barrier.open()

@@ -48,6 +48,19 @@ type session struct {
 // workerName is the name of the worker inside `headrace run`.
 const workerName = "local"
 
+// workerHere is that of this run: each machine that shares a database has one of its own, as what another had begun may still be
+// under way there until its lease ends.
+func (p place) workerHere() string {
+	if p.address == "" {
+		return workerName
+	}
+	host, err := os.Hostname()
+	if err != nil {
+		host = "unknown"
+	}
+	return workerName + "@" + host
+}
+
 // Why a run stops before its jobs have ended.
 var errInterrupted = errors.New("interrupted")
 
@@ -210,7 +223,7 @@ func (s *session) prepare() error {
 		return err
 	}
 	for _, w := range known {
-		if w.Name == workerName {
+		if w.Name == s.place.workerHere() {
 			if err := s.q.SignOff(s.ctx, w.Name, w.Session); err != nil {
 				return err
 			}
@@ -231,7 +244,7 @@ func (s *session) prepare() error {
 			return err
 		}
 	}
-	return s.q.Pardon(s.ctx, workerName)
+	return s.q.Pardon(s.ctx, s.place.workerHere())
 }
 
 // killedNote is the message of an attempt that did not survive its headrace.
@@ -246,6 +259,9 @@ func (s *session) cutOff() ([]job.Lease, error) {
 	var leases []job.Lease
 	for i := range recs {
 		r := &recs[i]
+		if r.Last.Worker != s.place.workerHere() {
+			continue
+		}
 		leases = append(leases, job.Lease{Job: r.Spec.ID, Attempt: r.Last.Number, Token: r.Last.Token})
 	}
 	return leases, nil
@@ -254,7 +270,7 @@ func (s *session) cutOff() ([]job.Lease, error) {
 // machine describes this machine as a worker.
 func (s *session) machine() job.Worker {
 	w := s.here()
-	w.Session = s.id
+	w.Name, w.Session = s.place.workerHere(), s.id
 	return w
 }
 
@@ -295,8 +311,9 @@ func (s *session) submit() error {
 	if err != nil {
 		return err
 	}
+	submission.Build.Labels = map[string]string{graphLabel: s.place.graph()}
 	if s.keepGoing {
-		submission.Build.Labels = map[string]string{keepGoingLabel: "yes"}
+		submission.Build.Labels[keepGoingLabel] = "yes"
 	}
 	after := s.q.Round()
 	receipt, err := s.q.Submit(s.ctx, submission)

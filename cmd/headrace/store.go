@@ -12,7 +12,9 @@ import (
 	"strings"
 	"syscall"
 
+	"github.com/headrace/headrace/job"
 	"github.com/headrace/headrace/queue"
+	"github.com/headrace/headrace/store/postgres"
 	"github.com/headrace/headrace/store/sqlite"
 	"golang.org/x/sys/unix"
 )
@@ -20,8 +22,10 @@ import (
 // place is where the runs of a graph file are kept.
 type place struct {
 	file   string // as the user wrote it
-	folder string // that the user wants; "": the usual one
-	dir    string // the folder
+	folder string // that the user wants, or the database; "": the usual one
+	dir    string // the folder of the store, or of the logs alone
+	// address of the database that has the store; "": the folder has it.
+	address string
 }
 
 // placeOf gives the place of a file's runs: .headrace/NAME/ beside it, or the folder that the user wants.
@@ -30,10 +34,26 @@ func placeOf(file, folder string) place {
 		file = stream
 	}
 	p := place{file: file, folder: folder, dir: folder}
-	if folder == "" {
+	if isAddress(folder) {
+		p.address = folder
+	}
+	if folder == "" || p.address != "" {
 		p.dir = filepath.Join(folderOf(file), ".headrace", filepath.Base(target(file)))
 	}
 	return p
+}
+
+// isAddress reports whether the place that the user wants is a database.
+func isAddress(folder string) bool {
+	return strings.HasPrefix(folder, "postgres://") || strings.HasPrefix(folder, "postgresql://")
+}
+
+// name is what people are told of the store's place. It has no password.
+func (p place) name() string {
+	if p.address != "" {
+		return postgres.Redacted(p.address)
+	}
+	return p.dir
 }
 
 // folderOf gives the folder in which the jobs of a graph file run.
@@ -131,6 +151,9 @@ func (p place) own(ctx context.Context) (engineStore, error) {
 	if err := p.claim(); err != nil {
 		return nil, err
 	}
+	if p.address != "" {
+		return p.ownDatabase(ctx)
+	}
 	return sqlite.Open(ctx, p.database(), sqlite.Options{})
 }
 
@@ -157,6 +180,9 @@ func (p place) owner() (string, error) {
 
 // bereft reports whether there are logs of earlier runs but nothing that knows of them.
 func (p place) bereft() bool {
+	if p.address != "" {
+		return false
+	}
 	if info, err := os.Stat(p.database()); err == nil && info.Size() > 0 {
 		return false
 	}
@@ -202,10 +228,20 @@ func (p place) full() bool {
 // errNoRuns: nothing has been run yet.
 var errNoRuns = errors.New("no runs yet")
 
+// storeReader is what tells of runs.
+type storeReader interface {
+	lookup
+	Load(ctx context.Context, fn func(job.Change) error) (queue.Head, error)
+	Close() error
+}
+
 // read opens the store for reading, also while a run writes it. errNoRuns: there is none.
-func (p place) read(ctx context.Context) (*sqlite.Reader, error) {
+func (p place) read(ctx context.Context) (storeReader, error) {
 	if err := p.check(); err != nil {
 		return nil, err
+	}
+	if p.address != "" {
+		return p.readDatabase(ctx)
 	}
 	r, err := sqlite.OpenReadOnly(ctx, p.database())
 	if errors.Is(err, fs.ErrNotExist) {

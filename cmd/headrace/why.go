@@ -16,7 +16,6 @@ import (
 	"github.com/headrace/headrace/job"
 	"github.com/headrace/headrace/queue"
 	"github.com/headrace/headrace/sched"
-	"github.com/headrace/headrace/store/sqlite"
 	"github.com/headrace/headrace/worker"
 	"github.com/spf13/cobra"
 )
@@ -58,7 +57,7 @@ job, until), start (a guess), text.
 
 // readFlags are those of the commands that read a store.
 func readFlags(cmd *cobra.Command, folder *string, asJSON *bool) {
-	cmd.Flags().StringVar(folder, "store", "", "the `folder` of the store, if run had --store, too")
+	cmd.Flags().StringVar(folder, "store", "", "the `folder` of the store, or its database, if run had --store, too")
 	cmd.Flags().BoolVar(asJSON, "json", false, "print JSON")
 }
 
@@ -126,7 +125,7 @@ func (p place) whyStored(ctx context.Context, name string) (*answer, error) {
 // errMoved: between two reads the job went on; the next look finds it where it is now.
 var errMoved = errors.New("the job has just moved on")
 
-func (p place) answer(ctx context.Context, store *sqlite.Reader, name string) (*answer, error) {
+func (p place) answer(ctx context.Context, store storeReader, name string) (*answer, error) {
 	rec, err := p.find(ctx, store, name)
 	if err != nil {
 		return nil, err
@@ -293,7 +292,7 @@ func (p place) runs(a *answer, rec *job.Record, h *queue.HeldError) {
 }
 
 // waits explains why a job has not started, by the data that the scheduler goes by.
-func (p place) waits(ctx context.Context, store *sqlite.Reader, a *answer, rec *job.Record) error {
+func (p place) waits(ctx context.Context, store storeReader, a *answer, rec *job.Record) error {
 	now := job.At(time.Now())
 	m := job.New(now)
 	head, err := store.Load(ctx, m.Apply)

@@ -48,21 +48,32 @@ func readClaim(ctx context.Context, c querier) (k claim, err error) {
 	return k, err
 }
 
-// take makes the caller the owner, and gives its epoch and a moment before the owner's row was written. It waits for an owner's
-// sign of life: if there is one, the error is a *queue.HeldError; if there is none for Lapse, that owner's backend is ended.
-func take(ctx context.Context, c *pgx.Conn) (epoch int64, began time.Time, err error) {
+// taken is how the caller became the owner.
+type taken struct {
+	epoch int64
+	began time.Time // a moment before the owner's row was written
+	// before is who had the store and did not let go; nil: whoever had it did.
+	before *queue.HeldError
+}
+
+// take makes the caller the owner. It waits for an owner's sign of life: if there is one, the error is a *queue.HeldError; if
+// there is none for Lapse, that owner's backend is ended.
+func take(ctx context.Context, c *pgx.Conn) (t taken, err error) {
 	steps, err := migrations()
 	if err != nil {
-		return 0, began, err
+		return t, err
 	}
 	version, err := schemaVersion(ctx, c, len(steps))
 	if err != nil {
-		return 0, began, err
+		return t, err
 	}
 	seen := claim{}
 	if version > 0 {
 		if seen, err = dead(ctx, c); err != nil {
-			return 0, began, err
+			return t, err
+		}
+		if !seen.vacant() {
+			t.before = &seen.held
 		}
 	}
 	err = pgx.BeginFunc(ctx, c, func(tx pgx.Tx) error {
@@ -81,11 +92,31 @@ func take(ctx context.Context, c *pgx.Conn) (epoch int64, began time.Time, err e
 			return &now.held
 		}
 		// Not sooner: what was waited for above would count as this owner's own silence.
-		began = time.Now()
-		epoch, err = raise(ctx, tx)
+		t.began = time.Now()
+		t.epoch, err = raise(ctx, tx)
 		return err
 	})
-	return epoch, began, err
+	return t, err
+}
+
+// Holder tells who owns the store in the database at address; nil if nobody does, or its backend is gone. Where there is no
+// store the error is ErrNoStore.
+func Holder(ctx context.Context, address string) (*queue.HeldError, error) {
+	r, err := OpenReadOnly(ctx, address)
+	if err != nil {
+		return nil, err
+	}
+	defer r.pool.Close()
+	k, err := readClaim(ctx, r.pool)
+	if err != nil || k.vacant() {
+		return nil, err
+	}
+	var lives bool
+	const sql = "SELECT EXISTS (SELECT 1 FROM pg_stat_activity WHERE pid = $1 AND backend_start = $2)"
+	if err := r.pool.QueryRow(ctx, sql, k.backend, k.started).Scan(&lives); err != nil || !lives {
+		return nil, err
+	}
+	return &k.held, nil
 }
 
 // raise writes the caller into the owner's row.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"net/url"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
@@ -21,6 +22,20 @@ type Reader struct {
 }
 
 var _ queue.History = (*Reader)(nil)
+
+// Redacted gives an address without its password, for people to read.
+func Redacted(address string) string {
+	u, err := url.Parse(address)
+	if err != nil {
+		return "the database" // Whatever it is, it may have one.
+	}
+	q := u.Query()
+	if q.Has("password") {
+		q.Set("password", "xxxxx")
+		u.RawQuery = q.Encode()
+	}
+	return u.Redacted()
+}
 
 // OpenReadOnly gives a reader of the store in the database at address, which must have this headrace's schema version. It
 // sees each commit whole, also while an owner writes.

@@ -24,7 +24,8 @@ const defaultReaders = 4
 // Store owns the store in a database. It implements queue.Store, queue.History and queue.Fenced.
 type Store struct {
 	*Reader
-	life *life
+	life   *life
+	before *queue.HeldError
 
 	mu     sync.Mutex // held by the one who writes
 	conn   *pgx.Conn  // nil after a failure
@@ -73,14 +74,15 @@ func open(ctx context.Context, address string, opts Options) (_ *Store, err erro
 	if err := checkServer(ctx, c); err != nil {
 		return nil, err
 	}
-	epoch, began, err := take(ctx, c)
+	t, err := take(ctx, c)
 	if err != nil {
 		return nil, err
 	}
 	if err := s.use(ctx, c); err != nil {
 		return nil, err
 	}
-	s.life = live(epoch, began, r.dial)
+	s.before = t.before
+	s.life = live(t.epoch, t.began, r.dial)
 	return s, nil
 }
 
@@ -144,6 +146,10 @@ func (s *Store) hangUp() {
 
 // Owned implements queue.Fenced.
 func (s *Store) Owned() error { return s.life.owned() }
+
+// Before tells who had the store and did not let go of it, so that this owner waited until it was as good as dead; nil:
+// nobody. What that one had begun may still be under way.
+func (s *Store) Before() *queue.HeldError { return s.before }
 
 // Lost implements queue.Fenced.
 func (s *Store) Lost() <-chan struct{} { return s.life.lost }

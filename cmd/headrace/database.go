@@ -1,0 +1,102 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"syscall"
+	"time"
+
+	"github.com/headrace/headrace/queue"
+	"github.com/headrace/headrace/store/postgres"
+)
+
+// Stores in a PostgreSQL database: for `headrace run --store postgres://...` from any machine. Logs stay in the folder beside
+// the graph file of the machine where the jobs ran.
+
+// graphLabel names the graph file of a run's build, where the store could be another file's.
+const graphLabel = "graph"
+
+// database is a store that can be taken by a process elsewhere.
+type database struct{ *postgres.Store }
+
+// InPlace reports an error once another is the owner.
+func (d database) InPlace() error {
+	if err := d.Owned(); errors.Is(err, queue.ErrFenced) {
+		return err
+	}
+	return nil
+}
+
+// ownDatabase makes this process the owner of the store in the database, and makes one if there is none.
+func (p place) ownDatabase(ctx context.Context) (engineStore, error) {
+	s, err := postgres.Open(ctx, p.address, postgres.Options{})
+	if err != nil {
+		return nil, err
+	}
+	err = p.claimDatabase(ctx, s)
+	if err == nil {
+		err = stopped(s.Before())
+	}
+	if err != nil {
+		return nil, errors.Join(err, s.Close())
+	}
+	return database{s}, nil
+}
+
+// graph names the graph file in the database: by its name alone, as it may lie elsewhere on another machine.
+func (p place) graph() string { return filepath.Base(target(p.file)) }
+
+// claimDatabase refuses a store that has the runs of another graph file: jobs are known by their names, which mean something else
+// there.
+func (p place) claimDatabase(ctx context.Context, h queue.History) error {
+	last, err := h.Builds(ctx, queue.BuildFilter{Limit: 1})
+	if err != nil || len(last) == 0 {
+		return err
+	}
+	if has := last[0].Build.Labels[graphLabel]; has != p.graph() {
+		return usage("the store in %s keeps the runs of %q, not of %q: give each graph file a database of its own", p.name(), has, p.graph())
+	}
+	return nil
+}
+
+// stopped refuses to go on beside a process of this machine that has lost its store but lives, as one that was stopped: it cannot
+// see to the end of its jobs, which would run twice.
+func stopped(before *queue.HeldError) error {
+	if before == nil {
+		return nil
+	}
+	host, err := os.Hostname()
+	if err != nil || host != before.Host || before.PID <= 0 || before.PID == os.Getpid() {
+		return nil // On another machine: its leases run out before their jobs are run again.
+	}
+	if err := syscall.Kill(before.PID, 0); errors.Is(err, syscall.ESRCH) {
+		return nil
+	}
+	return fmt.Errorf("process %d on this machine has had the store since %s and does not answer, but lives; end it first: kill -9 %d",
+		before.PID, before.Since.Local().Format(time.DateTime), before.PID)
+}
+
+// readDatabase opens the store in the database for reading. errNoRuns: there is none.
+func (p place) readDatabase(ctx context.Context) (storeReader, error) {
+	r, err := postgres.OpenReadOnly(ctx, p.address)
+	switch {
+	case errors.Is(err, postgres.ErrNoStore):
+		return nil, errNoRuns
+	case err != nil:
+		return nil, err
+	}
+	if err := p.claimDatabase(ctx, r); err != nil {
+		return nil, errors.Join(err, r.Close())
+	}
+	return r, nil
+}
+
+// databaseHolder tells who owns the store in the database.
+func (p place) databaseHolder() (*queue.HeldError, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+	defer cancel()
+	return postgres.Holder(ctx, p.address)
+}

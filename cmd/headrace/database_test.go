@@ -1,0 +1,111 @@
+package main
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/headrace/headrace/internal/pgtest"
+)
+
+// newDatabase gives the address of an empty database.
+func newDatabase(t *testing.T) string {
+	t.Helper()
+	address, err := pgtest.Shared(t).Create(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return address
+}
+
+// tell runs the program to its end and gives what it printed.
+func tell(t *testing.T, dir string, want int, args ...string) string {
+	t.Helper()
+	cmd := exec.Command(binary, args...)
+	cmd.Dir = dir
+	out, _ := cmd.CombinedOutput() // The exit code says it.
+	if code := cmd.ProcessState.ExitCode(); code != want {
+		t.Fatalf("headrace %s: exit code %d, want %d\n%s", strings.Join(args, " "), code, want, out)
+	}
+	return string(out)
+}
+
+func TestStoreInADatabase(t *testing.T) {
+	t.Parallel()
+	dir, address := t.TempDir(), newDatabase(t)
+	write(t, dir, "g.yaml", "jobs: {a: {run: echo one}, b: {run: 'echo two; exit 3', needs: [a]}, c: {run: echo, needs: [b]}}")
+	if out := tell(t, dir, exitFailed, "run", "g.yaml", "--store", address); !strings.Contains(out, "two") {
+		t.Errorf("the run says\n%s", out)
+	}
+	write(t, dir, "g.yaml", "jobs: {a: {run: echo one}, b: {run: echo two, needs: [a]}, c: {run: echo, needs: [b]}}")
+	if out := tell(t, dir, exitOK, "run", "g.yaml", "--store", address); strings.Contains(out, "start  a") || !strings.Contains(out, "start  b") {
+		t.Errorf("what ended well is not run again, and what is new is; the run says\n%s", out)
+	}
+	for _, c := range []struct {
+		want string
+		args []string
+	}{
+		{"succeeded", []string{"history", "g.yaml"}},
+		{"succeeded", []string{"why", "g.yaml", "b"}},
+		{"two", []string{"logs", "g.yaml", "b"}},
+	} {
+		if out := tell(t, dir, exitOK, append(c.args, "--store", address)...); !strings.Contains(out, c.want) {
+			t.Errorf("headrace %v says\n%s\nwant %q in it", c.args, out, c.want)
+		}
+	}
+	write(t, dir, "other.yaml", "jobs: {a: {run: echo}}")
+	for _, command := range [][]string{{"run", "other.yaml"}, {"history", "other.yaml"}} {
+		out := tell(t, dir, exitUsage, append(command, "--store", address)...)
+		if !strings.Contains(out, `keeps the runs of "g.yaml", not of "other.yaml"`) {
+			t.Errorf("headrace %v of another file says\n%s", command, out)
+		}
+	}
+}
+
+func TestDatabaseThatIsNotThere(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	write(t, dir, "g.yaml", "jobs: {a: {run: echo}}")
+	out := tell(t, dir, exitMachine, "run", "g.yaml", "--store", "postgres://me:secret@/none?host="+dir)
+	if strings.Contains(out, "secret") || !strings.Contains(out, "connect") {
+		t.Errorf("the run says\n%s", out)
+	}
+	out = tell(t, dir, exitOK, "why", "g.yaml", "a", "--store", newDatabase(t)+"&password=secret")
+	if strings.Contains(out, "secret") || !strings.Contains(out, `no run has asked for job "a" yet`) {
+		t.Errorf("why says\n%s", out)
+	}
+}
+
+// Of two runs on one database the second is told who has it; when the first is stopped it loses the database, and once it is
+// gone the next run goes on with what it left.
+func TestRunsOnOneDatabase(t *testing.T) {
+	t.Parallel()
+	dir, address := t.TempDir(), newDatabase(t)
+	started := newGate(t, filepath.Join(dir, "started"))
+	write(t, dir, "g.yaml", "jobs: {a: {run: '[ -e pid ] && exit; echo > pid; echo > started; sleep 1000'}}")
+	p := start(t, dir, "run", "g.yaml", "--store", address)
+	started.meet(t, p)
+	if out := tell(t, dir, exitMachine, "run", "g.yaml", "--store", address); !regexp.MustCompile(`in use by process \d+ on`).MatchString(out) {
+		t.Errorf("the second run says\n%s", out)
+	}
+	if err := p.Process.Signal(syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	if out := tell(t, dir, exitMachine, "run", "g.yaml", "--store", address); !strings.Contains(out, "does not answer, but lives; end it first") {
+		t.Errorf("the run beside one that is stopped says\n%s", out)
+	}
+	if err := p.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	p.end(t)
+	if out := tell(t, dir, exitOK, "run", "g.yaml", "--store", address); !strings.Contains(out, "start  a (attempt 2)") {
+		t.Errorf("the next run says\n%s", out)
+	}
+	if _, err := os.Stat(filepath.Join(dir, ".headrace", "g.yaml", "store.db")); err == nil {
+		t.Error("there is a store in the folder, too")
+	}
+}
