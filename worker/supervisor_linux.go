@@ -125,7 +125,8 @@ func (s *supervisor) run(spec startSpec) error {
 	}
 	group, fd := makeCgroup(spec.cgroup)
 	s.group = group
-	defer group.removeSoon(100 * time.Millisecond)
+	patience := 100 * time.Millisecond
+	defer func() { group.removeSoon(patience) }()
 	short := oomKills(spec.shortage)
 	setNumber(spec.number)
 	pid, err := s.start(spec, fd)
@@ -143,6 +144,7 @@ func (s *supervisor) run(spec startSpec) error {
 		}
 	}
 	if orphaned {
+		patience = killPatience // Nobody waits for this process, or would remove the group instead.
 		return nil
 	}
 	s.ended.oom = s.group.oom()
