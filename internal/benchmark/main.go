@@ -105,16 +105,19 @@ func run(ctx context.Context, args []string) error {
 	})
 	flags.Func("window", "how long each rate is measured", func(s string) (err error) { l.window, err = time.ParseDuration(s); return err })
 	flags.Func("rounds", "how often each is repeated", func(s string) (err error) { l.rounds, err = strconv.Atoi(s); return err })
-	flags.Func("callers", "a number of callers, instead of several", func(s string) error {
-		n, err := strconv.Atoi(s)
-		l.callers = []int{n}
-		return err
-	})
-	flags.Func("waiting", "a number of jobs that wait, instead of several", func(s string) error {
-		n, err := strconv.Atoi(s)
-		l.waiting = []int{n}
-		return err
-	})
+	number := func(name, usage string, set func(n int)) {
+		flags.Func(name, usage, func(s string) error {
+			n, err := strconv.Atoi(s)
+			set(n)
+			return err
+		})
+	}
+	number("callers", "a number of callers, instead of several", func(n int) { l.callers = []int{n} })
+	number("waiting", "a number of jobs in the store that is recovered, instead of several", func(n int) { l.waiting = []int{n} })
+	number("ahead", "a number of jobs that the worker cannot run, to compare with a thousand", func(n int) { l.ahead = []int{1000, n} })
+	number("drain", "how many jobs are drained", func(n int) { l.drain = n })
+	number("past", "how many jobs have finished before", func(n int) { l.past = n })
+	flags.Func("held", "how long others hold a snapshot", func(s string) (err error) { l.held, err = time.ParseDuration(s); return err })
 	flags.BoolVar(&l.watched, "statements", false, "tell after each measurement which statements cost PostgreSQL most; that costs some time itself")
 	profile := flags.String("cpuprofile", "", "file to write a processor profile to")
 	if err := flags.Parse(args); err != nil {

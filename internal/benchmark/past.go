@@ -27,6 +27,16 @@ func (l *lab) three(ctx context.Context, e *engine) (lives, drained, enqueued fl
 	return lives, drained, enqueued, err
 }
 
+// newThree are the three rates on a store that is new.
+func (l *lab) newThree(ctx context.Context, k kind) (r [3]float64, err error) {
+	e, err := l.fresh(ctx, k)
+	if err != nil {
+		return r, err
+	}
+	r[0], r[1], r[2], err = l.three(ctx, e)
+	return r, errors.Join(err, e.close())
+}
+
 // tell adds the three rates as a share of what they were before.
 func (l *lab) tell(s *section, when string, before, now [3]float64) {
 	most := l.callers[len(l.callers)-1]
@@ -51,18 +61,23 @@ func past(ctx context.Context, l *lab) (section, error) {
 }
 
 func (l *lab) pastOn(ctx context.Context, k kind, s *section) error {
+	before, err := l.newThree(ctx, k)
+	if err != nil {
+		return err
+	}
 	p, err := l.place(ctx, k)
 	if err != nil {
 		return err
 	}
-	var before, after [3]float64
-	err = with(ctx, p, func(e *engine) (err error) {
-		before[0], before[1], before[2], err = l.three(ctx, e)
+	// Few, and none that waits: the store differs from a new one by its past alone.
+	err = with(ctx, p, func(e *engine) error {
+		_, err := l.drainN(ctx, e, 100)
 		return err
 	})
 	if err != nil {
 		return err
 	}
+	var after [3]float64
 	began := time.Now()
 	if k == onSQLite {
 		err = multiplySQLite(p.address, l.past)
@@ -202,9 +217,13 @@ func held(ctx context.Context, l *lab) (section, error) {
 }
 
 func (l *lab) heldOn(ctx context.Context, p place, e *engine, s *section) error {
-	var before, after [3]float64
-	var err error
-	if before[0], before[1], before[2], err = l.three(ctx, e); err != nil {
+	var after [3]float64
+	before, err := l.newThree(ctx, p.kind)
+	if err != nil {
+		return err
+	}
+	// Something to read.
+	if _, err := l.drainOf(ctx, e); err != nil {
 		return err
 	}
 	reading, stop := context.WithCancel(ctx)
