@@ -13,8 +13,9 @@ import (
 	"time"
 )
 
-// late is how long others go on while the one who came to a point is held there.
-const late = 300 * time.Millisecond
+// late is how long others go on while the one who came to a point is held there: a job can begin meanwhile, also on a machine
+// that has much to do.
+const late = time.Second
 
 func init() {
 	wish := os.Getenv("HEADRACE_CRASH")

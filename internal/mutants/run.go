@@ -57,7 +57,7 @@ func (r *runner) judge(ctx context.Context, faults []fault) (caught int, err err
 			slots <- struct{}{}
 			waiting.Go(func() {
 				defer func() { <-slots }()
-				results[i] <- r.test(ctx, f.tests, "-failfast", "-overlay="+overlays[i])
+				results[i] <- r.test(ctx, f.tests, overlays[i])
 			})
 		}
 	})
@@ -115,7 +115,7 @@ func (r *runner) soundWithout(ctx context.Context, faults []fault) error {
 			continue
 		}
 		seen[key] = true
-		res := r.test(ctx, f.tests)
+		res := r.test(ctx, f.tests, "")
 		switch {
 		case ctx.Err() != nil:
 			return fmt.Errorf("%w: %v", errUnjudged, ctx.Err())
@@ -140,11 +140,17 @@ type result struct {
 	packages string // the first package that failed
 }
 
-// test runs go test with the given arguments after the runner's own flags.
-func (r *runner) test(ctx context.Context, tests []string, flags ...string) result {
-	args := append([]string{"test", "-json", "-vet=off", "-timeout=" + limit.String()}, flags...)
+// test runs go test with the given arguments after the runner's own flags. An overlay holds for what the tests themselves
+// build, too.
+func (r *runner) test(ctx context.Context, tests []string, overlay string) result {
+	args := []string{"test", "-json", "-vet=off", "-timeout=" + limit.String()}
+	env := os.Environ()
+	if overlay != "" {
+		args = append(args, "-failfast")
+		env = append(env, strings.TrimSpace("GOFLAGS="+os.Getenv("GOFLAGS")+" -overlay="+overlay))
+	}
 	cmd := exec.CommandContext(ctx, "go", append(args, tests...)...)
-	cmd.Dir = r.root
+	cmd.Dir, cmd.Env = r.root, env
 	// Asked to stop, go test stops the test binary too; killed, it would leave it behind.
 	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
 	cmd.WaitDelay = 10 * time.Second
