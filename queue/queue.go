@@ -140,7 +140,7 @@ func (q *Queue) Run(ctx context.Context) error {
 	err := q.own(ctx)
 	q.end = ErrClosed
 	if errors.Is(err, ErrFenced) {
-		q.end = &RetryError{Cause: err} // at the new owner
+		q.end = &RetryError{Cause: fmt.Errorf("%w: %w", ErrClosed, err)} // at the new owner
 	}
 	q.refuseAll(q.end)
 	return err

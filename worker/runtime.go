@@ -114,12 +114,13 @@ func onPurpose(ctx context.Context, err error) error {
 	return err
 }
 
-// again repeats f, with growing pauses, while it says that it may be tried again.
+// again repeats f, with growing pauses, while it says that it may be tried again, and not of a queue that has closed: that one
+// never answers again.
 func (r *Runtime) again(ctx context.Context, f func() error) error {
 	for pause := 50 * time.Millisecond; ; pause = min(2*pause, 10*time.Second) {
 		err := f()
 		var retry *queue.RetryError
-		if err == nil || !errors.As(err, &retry) {
+		if err == nil || !errors.As(err, &retry) || errors.Is(err, queue.ErrClosed) {
 			return err
 		}
 		r.Log.Warn("the queue cannot be reached; trying again", "worker", r.Worker.Name, "err", err)

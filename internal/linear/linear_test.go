@@ -195,9 +195,30 @@ func (h *history) judge(seed uint64) error {
 		if result == porcupine.Unknown {
 			verdict = fmt.Sprintf("could not be explained within %v", patience)
 		}
-		return fmt.Errorf("the history of %s %s; see %s\n%s", key, verdict, path, listing(ops))
+		return fmt.Errorf("the history of %s %s; see %s\n%s%s", key, verdict, path, listing(ops), stuck(model, &info, ops))
 	}
 	return nil
+}
+
+// stuck tells where the longest explanation ends, and what it does not explain: the cause is nearly always among the first.
+func stuck(model porcupine.Model, info *porcupine.LinearizationInfo, ops []porcupine.Operation) string {
+	var longest []porcupine.Operation
+	for _, list := range info.PartialLinearizationsOperations() {
+		for _, l := range list {
+			if len(l) > len(longest) {
+				longest = l
+			}
+		}
+	}
+	explained := map[int64]bool{} // by its call: no two are one
+	state := model.Init()
+	for _, op := range longest {
+		explained[op.Call] = true
+		_, state = model.Step(state, op.Input, op.Output)
+	}
+	rest := slices.DeleteFunc(slices.Clone(ops), func(op porcupine.Operation) bool { return explained[op.Call] })
+	slices.SortFunc(rest, func(a, b porcupine.Operation) int { return cmp.Compare(a.Return, b.Return) })
+	return fmt.Sprintf("%d of %d can be explained, up to the states\n%v\nand then not\n%s", len(longest), len(ops), state, listing(rest[:min(len(rest), 8)]))
 }
 
 // byKey gives each key the operations that are about it. One that is about all jobs is about each key by itself: this asks for

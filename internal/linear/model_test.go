@@ -3,6 +3,7 @@ package linear
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/anishathalye/porcupine"
 
@@ -63,6 +64,12 @@ type state struct {
 	failures int32
 	held     bool // done, but its worker has not confirmed that it stopped
 	outcome  job.Outcome
+	past     string // how the attempts before the last ended
+}
+
+// ended tells how an attempt ended, for past.
+func ended(number int32, token job.Token, outcome job.Outcome) string {
+	return fmt.Sprintf("%d %x %v;", number, token[:], outcome) // as bytes: a token prints nothing of itself
 }
 
 const (
@@ -156,6 +163,9 @@ func stepLease(s []state, in *asked, out *told) [][]state {
 		return only(s, out.unknown)
 	}
 	j := s[last]
+	if !j.token.IsZero() { // Of an attempt that nobody was told of nobody can say anything again.
+		j.past += ended(j.attempts, j.token, j.end)
+	}
 	j.word, j.attempts, j.token, j.worker, j.end, j.crashed = running, j.attempts+1, in.lease.Token, in.worker, 0, false
 	if !out.unknown {
 		return only(with(s, j), j.id == in.lease.Job && j.attempts == in.lease.Attempt)
@@ -168,7 +178,9 @@ func stepLease(s []state, in *asked, out *told) [][]state {
 func stepFinish(s []state, in *asked, out *told) ([]state, bool) {
 	j := find(s, in.lease.Job)
 	if j == nil || !j.is(in.lease) {
-		return s, out.unknown || out.refused
+		// What says again how an older attempt ended changes nothing, and is no lie.
+		repeats := j != nil && strings.Contains(j.past, ended(in.lease.Attempt, in.lease.Token, in.outcome))
+		return s, out.unknown || out.refused != repeats
 	}
 	n, lost := *j, false
 	switch {
