@@ -208,6 +208,8 @@ func advise(e *sqlite.FileError) string {
 		return fmt.Sprintf("permission denied: this user may not use the store in %s; use --store with a folder of your own", dir)
 	case sqlite.Gone:
 		return fmt.Sprintf("the store in %s was removed or replaced while it was in use: what has run is not kept, and the next run begins anew", dir)
+	case sqlite.Starved:
+		return fmt.Sprintf("too many open files: none is left for the store in %s; raise the limit (ulimit -n) or run fewer jobs at once, and run again: it goes on", dir)
 	case sqlite.Unknown:
 	}
 	return e.Error()

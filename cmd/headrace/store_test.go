@@ -18,6 +18,7 @@ func TestFaultOfTheStoreIsToldWithoutInternals(t *testing.T) {
 		sqlite.Full:    "no space left for the store in my runs; make room",
 		sqlite.Denied:  "permission denied: ",
 		sqlite.Gone:    "was removed or replaced",
+		sqlite.Starved: "too many open files",
 	} {
 		file := &sqlite.FileError{Path: "my runs/store.db", Fault: fault, Err: errors.New("sqlite: step: code 13")}
 		var out bytes.Buffer

@@ -29,6 +29,11 @@ func TestContract(t *testing.T) {
 	storetest.Run(t, open)
 }
 
+func TestClockThatSteps(t *testing.T) {
+	t.Parallel()
+	storetest.Clock(t, open)
+}
+
 // Two memory stores, one of which crashes less often: what survives only in a handle shows as a difference.
 func TestCrashesChangeNothing(t *testing.T) {
 	t.Parallel()

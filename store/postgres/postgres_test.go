@@ -113,6 +113,11 @@ func TestContract(t *testing.T) {
 	storetest.Run(t, open)
 }
 
+func TestClockThatSteps(t *testing.T) {
+	t.Parallel()
+	storetest.Clock(t, open)
+}
+
 type model struct{ disk *memory.Disk }
 
 func (m model) Open(testing.TB) storetest.Store   { return m.disk.Open() }

@@ -51,12 +51,12 @@ func dial(path string, m mode) (*conn, error) {
 	}
 	db, err := sqlite.OpenConn(path, flags)
 	if err != nil {
-		return nil, err
+		return nil, reason(err)
 	}
 	db.SetBusyTimeout(busyWait)
 	c := &conn{db: db}
 	if err := c.checkEngine(); err != nil {
-		return nil, errors.Join(err, c.close())
+		return nil, errors.Join(reason(err), c.close())
 	}
 	return c, nil
 }

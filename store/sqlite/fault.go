@@ -26,6 +26,8 @@ const (
 	Denied
 	// Gone: it was removed or replaced while this process owned it. Such an error is a queue.ErrFenced, too.
 	Gone
+	// Starved: this process, or the whole machine, has no file descriptor left.
+	Starved
 )
 
 // FileError is an error whose reason is the state of a store's file. All errors of this package with a known Fault are
@@ -60,6 +62,8 @@ func faultOf(path string, err error) Fault {
 		return Denied
 	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):
 		return Full
+	case errors.Is(err, syscall.EMFILE), errors.Is(err, syscall.ENFILE):
+		return Starved
 	case errors.Is(err, errForeign), errors.Is(err, rows.ErrHeadless):
 		return Damaged
 	}
@@ -79,6 +83,23 @@ func faultOf(path string, err error) Fault {
 		// The rest says nothing about the file.
 	}
 	return Unknown
+}
+
+// reason adds to an error of the engine that it could open no file because there is no descriptor left: the engine does not say
+// why. It must be asked before anything is closed.
+func reason(err error) error {
+	if sqlite.ErrCode(err).ToPrimary() != sqlite.ResultCantOpen {
+		return err
+	}
+	f, why := os.Open(os.DevNull)
+	if why == nil {
+		return errors.Join(err, f.Close())
+	}
+	var number syscall.Errno
+	if errors.As(why, &number) && (number == syscall.EMFILE || number == syscall.ENFILE) {
+		return fmt.Errorf("%w: %w", err, number)
+	}
+	return err
 }
 
 // fail puts the operation and the file before an error.

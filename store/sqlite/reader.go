@@ -57,7 +57,7 @@ func openReader(ctx context.Context, path string) (*Reader, error) {
 		err = r.with(ctx, func(c *conn) error { return checkFile(c, false) })
 	}
 	if err != nil {
-		return nil, errors.Join(err, r.release())
+		return nil, errors.Join(reason(err), r.release())
 	}
 	return r, nil
 }
@@ -77,7 +77,7 @@ func (r *Reader) connect(n int, m mode) error {
 			_, err = c.number("SELECT count(*) FROM sqlite_schema")
 		}
 		if err != nil {
-			return errors.Join(err, r.release())
+			return errors.Join(reason(err), r.release())
 		}
 		r.idle <- c
 	}

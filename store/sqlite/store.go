@@ -77,7 +77,7 @@ func open(ctx context.Context, path string, opts Options) (_ *Store, err error) 
 	s := &Store{lock: l, Reader: &Reader{path: path}, log: logKeeper{limit: logLimit, patience: readPatience}}
 	defer func() {
 		if err != nil {
-			err = errors.Join(err, s.release())
+			err = errors.Join(reason(err), s.release())
 		}
 	}()
 	if err := create(path); err != nil {
@@ -148,7 +148,7 @@ func fill(path string) error {
 		return err
 	}
 	// Closing copies the log into the file and syncs that.
-	return errors.Join(prepare(c), c.close())
+	return errors.Join(reason(prepare(c)), c.close())
 }
 
 // syncDir makes the names in a folder last.
