@@ -23,9 +23,16 @@ type model struct {
 	spent    []spent
 	waiters  []*mWaiter
 	log      []string // what happened since the last comparison
+	// lead, if it is set, has the model do what the engine did in rounds over their budget: see follow.go. While behind, nothing
+	// follows by itself; only and onlyBuild, if set, are all that something may happen to.
+	lead      func()
+	behind    bool
+	only      *mJob
+	onlyBuild *mBuild
 	// Jitter is the engine's to draw, and which of equals comes first: these tell what it drew, and check that it may.
 	drawnRoot  func(j *mJob) job.ID
 	drawnWake  func(j *mJob, least, span time.Duration) job.Time
+	drawnKept  func(j *mJob) bool
 	drawnUntil func(w *mWorker, least, span time.Duration) job.Time
 }
 

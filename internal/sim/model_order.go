@@ -13,6 +13,12 @@ import (
 
 // round draws all consequences, and hands out work until nobody who waits can be given any.
 func (m *model) round() {
+	if m.lead != nil {
+		m.lead()
+	}
+	if m.behind {
+		return
+	}
 	m.settle()
 	turn := map[string]bool{} // workers served in this turn
 	for {

@@ -13,6 +13,9 @@ import (
 
 // settle draws all consequences at one moment.
 func (m *model) settle() {
+	if m.behind {
+		return
+	}
 	for m.expire() || m.drop() || m.condemn() || m.giveUp() || m.endBuilds() || m.openGates() {
 	}
 	for _, j := range m.jobs {
@@ -24,7 +27,7 @@ func (m *model) settle() {
 // something to one.
 func (m *model) each(f func(*mJob) bool) (did bool) {
 	for _, j := range slices.Backward(m.jobs) {
-		if j.end == nil || j.lease != nil {
+		if (j.end == nil || j.lease != nil) && (m.only == nil || m.only == j) {
 			did = f(j) || did
 		}
 	}
@@ -115,7 +118,7 @@ var severity = []job.Outcome{
 // endBuilds: rule 4.
 func (m *model) endBuilds() (did bool) {
 	for _, b := range m.builds {
-		if b.outcome != 0 {
+		if b.outcome != 0 || m.onlyBuild != nil && m.onlyBuild != b {
 			continue
 		}
 		worst := job.Succeeded
@@ -217,7 +220,7 @@ func (m *model) conclude(j *mJob, f *job.Report) {
 	}
 	tally := j.tally
 	again, wait := m.blame(j, w, f)
-	if again && !f.NoRetry && m.demand(j).kept {
+	if again && !f.NoRetry && (m.demand(j).kept || m.drawnKept(j)) {
 		j.wake = 0
 		if wait > 0 {
 			j.wake = m.drawnWake(j, wait, m.retry(j).Delay/6)

@@ -20,8 +20,10 @@ type bed struct {
 	t    *testing.T
 	disk *memory.Disk
 	*queue.Queue
-	stop func()
-	ids  byte
+	store  *store
+	stop   func()
+	ids    byte
+	budget int // of a round
 }
 
 // story plays f in a bubble.
@@ -37,8 +39,8 @@ func story(t *testing.T, f func(t *testing.T, b *bed)) {
 }
 
 func (b *bed) open() {
-	s := b.disk.Open()
-	q, err := queue.Open(queue.Config{Store: s, History: s})
+	b.store = &store{Store: b.disk.Open()}
+	q, err := queue.Open(queue.Config{Store: b.store, History: b.store.Store, RoundBudget: b.budget})
 	b.must(err)
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
@@ -50,6 +52,13 @@ func (b *bed) open() {
 func (b *bed) restart() {
 	b.stop()
 	b.open()
+}
+
+// meet lets the store go wrong, after it has let so many commits pass.
+func (b *bed) meet(f fault, spare int) {
+	synctest.Wait()
+	b.store.armed, b.store.spare = f, spare
+	b.store.turns.Add(1)
 }
 
 // pass lets time pass in the synctest bubble.
