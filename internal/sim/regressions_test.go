@@ -299,3 +299,38 @@ func TestSecondReferenceMakesATargetAfterARestartToo(t *testing.T) {
 		}
 	})
 }
+
+// The cancel of a large build takes several rounds. That it was to stop what runs is known in the first alone.
+func TestCancelOverTheBudgetStopsAtOnceWhatRuns(t *testing.T) {
+	for _, direct := range []bool{true, false} {
+		t.Run(map[bool]string{true: "target", false: "dependency"}[direct], func(t *testing.T) {
+			story(t, func(t *testing.T, b *bed) {
+				b.budget = 1
+				b.restart()
+				w, build, running := b.worker("w", 1), job.Build{ID: b.id()}, b.id()
+				jobs, refs := []job.Spec{{ID: running}}, []job.Ref(nil)
+				if direct {
+					refs = append(refs, job.Ref{Job: running})
+				}
+				for range 20 {
+					id := b.id()
+					jobs = append(jobs, job.Spec{ID: id, Needs: []job.Need{{Job: running}}})
+					refs = append(refs, job.Ref{Job: id})
+				}
+				b.submit(&build, refs, jobs...)
+				b.lease(w, 1)
+				b.meet(diesBefore, 1)
+				b.must(b.CancelBuild(t.Context(), build.ID, false))
+				synctest.Wait()
+				b.restart()
+				if s := b.state(running); s != "Done" {
+					t.Errorf("the attempt that nobody needs is %s after the owner went, want Done", s)
+				}
+				synctest.Wait()
+				if s := b.state(jobs[20].ID); s != "" {
+					t.Errorf("the last job of the build is %s", s)
+				}
+			})
+		})
+	}
+}
