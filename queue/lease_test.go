@@ -179,3 +179,49 @@ func TestLeaseWantsTooMuch(t *testing.T) {
 		cancel()
 	})
 }
+
+// Each call gets what it asked for at most, and all calls of a worker together what it has slots for.
+func TestLeaseGivesNoMoreThanAskedForNorThanSlots(t *testing.T) {
+	t.Parallel()
+	type call struct{ want, get int }
+	for slots, calls := range map[int32][]call{4: {{2, 2}, {1, 1}, {3, 1}}, 9: {{2, 2}, {1, 1}}} {
+		inLab(t, func(t *testing.T, l *lab) {
+			w := l.worker("w", slots)
+			got := make([]chan []queue.Assignment, len(calls))
+			for i, c := range calls {
+				got[i] = make(chan []queue.Assignment, 1)
+				go func() {
+					list, err := l.Lease(t.Context(), w.Name, w.Session, c.want, 0)
+					l.check(err)
+					got[i] <- list
+				}()
+				synctest.Wait() // one after the other
+			}
+			_, err := l.Submit(t.Context(), queue.Submission{Jobs: kindK(10)})
+			l.must(err)
+			synctest.Wait()
+			given := map[job.ID]bool{}
+			for i, c := range calls {
+				if len(got[i]) == 0 {
+					t.Fatalf("%d slots: the call for %d was not answered", slots, c.want)
+				}
+				list := <-got[i]
+				if len(list) != c.get {
+					t.Errorf("%d slots: the call for %d got %d, want %d", slots, c.want, len(list), c.get)
+				}
+				for _, a := range list {
+					given[a.Lease.Job] = true
+				}
+			}
+			workers, err := l.Workers(t.Context())
+			l.must(err)
+			sum := 0
+			for _, c := range calls {
+				sum += c.get
+			}
+			if len(given) != sum || len(workers[0].Leases) != sum {
+				t.Errorf("%d slots: %d jobs were given, and %d run, want %d", slots, len(given), len(workers[0].Leases), sum)
+			}
+		})
+	}
+}
