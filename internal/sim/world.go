@@ -309,7 +309,7 @@ func (w *world) inspect(look func(*job.Machine, *sched.Scheduler)) {
 func (w *world) arm() {
 	if w.faulty && w.chance(8) {
 		w.store.armed = fault(1 + w.rng.IntN(int(faults)-1))
-		if w.m.lead != nil {
+		if w.m.lead != nil && w.chance(2) {
 			w.store.spare = w.rng.IntN(4)
 		}
 	}
