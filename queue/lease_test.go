@@ -225,3 +225,41 @@ func TestLeaseGivesNoMoreThanAskedForNorThanSlots(t *testing.T) {
 		})
 	}
 }
+
+// A cancel that is not stored stops nothing: the job runs on under the next owner.
+func TestStopIsToldOnceItIsStored(t *testing.T) {
+	t.Parallel()
+	inLab(t, func(t *testing.T, l *lab) {
+		w := l.worker("w", 1)
+		j := l.submit(job.Spec{})
+		a := l.lease(w)
+		stopped := func() bool {
+			synctest.Wait()
+			select {
+			case <-a.Stop:
+				return true
+			default:
+				return false
+			}
+		}
+		l.commit = func(*queue.Batch) error {
+			if stopped() {
+				t.Error("told to stop before that was stored")
+			}
+			return queue.ErrFenced
+		}
+		var again *queue.RetryError
+		if err := l.CancelJob(t.Context(), j.ID, job.ID{}, true, ""); !errors.As(err, &again) {
+			t.Errorf("the cancel was told %v, want a *RetryError", err)
+		}
+		if l.commit = nil; stopped() {
+			t.Error("told to stop by a round that was lost")
+		}
+		<-l.done
+		l.open()
+		l.start()
+		if err := l.succeed(a.Lease); err != nil {
+			t.Errorf("the attempt that nobody stopped was told %v", err)
+		}
+	})
+}
