@@ -2,6 +2,7 @@ package job
 
 import (
 	"container/heap"
+	"math"
 	"math/rand/v2"
 )
 
@@ -13,7 +14,8 @@ type Moment struct {
 
 // Advance gives and applies what follows from the changes so far and from the passing of time: jobs
 // that become ready, dependents of a job that ended, leases that ran out, builds that are complete. It stops
-// after about budget changes; Behind then reports true, and the next call goes on.
+// after about budget changes; Behind then reports true, and the next call goes on. Whatever the budget, it stops what runs for
+// nobody since a cancel: that a cancel was the reason is stored nowhere, so that a new owner would let it run on.
 func (m *Machine) Advance(at Moment, budget int) ([]Change, error) {
 	a := advance{m: m, at: at, budget: budget}
 	for a.err == nil && a.step() {
@@ -44,6 +46,10 @@ func (a *advance) effort() int { return len(a.out) + a.passed/passBudget }
 // step does one kind of work, and reports whether there may be more.
 func (a *advance) step() bool {
 	m := a.m
+	if m.stopping || len(m.stops) > 0 {
+		a.stop()
+		return true
+	}
 	if a.effort() >= a.budget {
 		return false
 	}
@@ -128,6 +134,21 @@ func (a *advance) overdue(j *Job) {
 	}
 }
 
+// stop ends the attempts that run for nobody since a cancel. Which these are shows once all offers have flowed, which is
+// cheap; and there are no more than workers have slots.
+func (a *advance) stop() {
+	m := a.m
+	m.stopping = false
+	a.passed += math.MaxInt32 - m.pour(math.MaxInt32)
+	list := m.stops
+	m.stops = nil
+	for _, j := range list {
+		if j.in.keep == 0 && j.running() {
+			a.emit(m.halt(j, a.at.Now, End{Outcome: Cancelled, Detail: NotNeeded})...)
+		}
+	}
+}
+
 // unneeded ends what no live build needs any more.
 func (a *advance) unneeded() {
 	m := a.m
@@ -145,8 +166,6 @@ func (a *advance) unneeded() {
 		erased := j.flags.has(erase)
 		if j.waiting() {
 			a.emit(m.end(j, a.at.Now, End{Outcome: Cancelled, Detail: NotNeeded}))
-		} else if j.flags.has(stop) {
-			a.emit(m.halt(j, a.at.Now, End{Outcome: Cancelled, Detail: NotNeeded})...)
 		}
 		if erased && m.jobs[j.id] == nil {
 			a.emit(JobDeleted{Job: j.id})

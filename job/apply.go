@@ -300,9 +300,10 @@ func (m *Machine) leaveBuilds(j *Job, o Outcome) {
 
 // leaveNeeds takes the job's demand off its dependencies. If somebody cancelled it, what only it needed stops, too.
 func (m *Machine) leaveNeeds(j *Job, end *End) {
-	pass := j.flags & (stop | erase)
-	if end.Outcome == Cancelled && end.Detail != NotNeeded {
+	pass := j.flags & erase
+	if end.Outcome == Cancelled && end.Detail != NotNeeded { // else whom to stop is settled already
 		pass |= stop
+		m.stopping = true
 	}
 	for len(j.needs) > 0 {
 		d := j.needs[len(j.needs)-1].job

@@ -292,6 +292,7 @@ func (m *Machine) applyBuildEnded(b *build, c *BuildEnded) {
 	var mark flags
 	if c.Outcome == Cancelled && !c.Spare {
 		mark = stop
+		m.stopping = true
 	}
 	if c.Erased {
 		mark |= erase

@@ -72,6 +72,7 @@ func (c *check) want(ok bool, format string, args ...any) {
 
 // lists: between rounds the scheduler has seen everything, and who is left to look at knows it.
 func (c *check) lists() {
+	c.want(!c.m.stopping && len(c.m.stops) == 0, "attempts are to be stopped, and were not at once")
 	for b := range c.ending {
 		c.want(b.ending, "build %s may have ended and is not marked", b.Build.ID)
 	}

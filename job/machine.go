@@ -32,6 +32,8 @@ type Machine struct {
 	paths    sweeps
 	doomed   []doom
 	unneeded []*Job
+	stopping bool   // somebody cancelled something: what runs for that alone is to be stopped at once
+	stops    []*Job // that run, may be needed by nobody, and are to be stopped then
 	check    []*Job // may have become ready, blocked or unsupported
 	ending   []*build
 	opening  []*buildGate
@@ -347,6 +349,10 @@ func (m *Machine) tell(j *Job) {
 
 // doubt notes that nobody may need j any more.
 func (m *Machine) doubt(j *Job) {
+	if j.running() && j.flags.has(stop) {
+		m.stops = append(m.stops, j)
+		return
+	}
 	if !j.flags.has(isUnneeded) {
 		j.flags.set(isUnneeded)
 		m.unneeded = append(m.unneeded, j)
@@ -388,7 +394,7 @@ func (m *Machine) Due() (at Time, ok bool) {
 
 // Behind reports whether Advance stopped for its budget and has more to do at once.
 func (m *Machine) Behind() bool {
-	return m.overdue || len(m.flow)+m.paths.len()+len(m.doomed)+len(m.unneeded)+len(m.check)+len(m.ending)+len(m.opening)+len(m.idle) > 0
+	return m.overdue || m.stopping || len(m.flow)+m.paths.len()+len(m.doomed)+len(m.unneeded)+len(m.check)+len(m.ending)+len(m.opening)+len(m.idle) > 0
 }
 
 // patience is how long the job may still wait for a capable worker at now; ok is false if for ever.

@@ -20,6 +20,7 @@ type bench struct {
 	ask       func() error             // whether a batch is stored
 	lookup    func() error
 	jobs      func() error
+	fed       func() // after the feed was read
 }
 
 // Commit implements queue.Store.
@@ -56,6 +57,15 @@ func (b *bench) Lookup(ctx context.Context, q *queue.Query) (*queue.Found, error
 	return b.Store.Lookup(ctx, q)
 }
 
+// Feed implements queue.Store.
+func (b *bench) Feed(ctx context.Context, after uint64, limit int) ([]queue.Round, error) {
+	rounds, err := b.Store.Feed(ctx, after, limit)
+	if b.fed != nil {
+		b.fed()
+	}
+	return rounds, err
+}
+
 // Jobs implements queue.History.
 func (b *bench) Jobs(ctx context.Context, f queue.JobFilter) ([]job.Record, error) {
 	if b.jobs != nil {
@@ -73,6 +83,8 @@ type lab struct {
 	*bench
 	cancel context.CancelFunc
 	done   chan error
+	stage  int // Config.StageSize
+	budget int // Config.RoundBudget
 }
 
 // inLab runs a test in virtual time, with a queue that runs until the test returns.
@@ -89,7 +101,7 @@ func inLab(t *testing.T, test func(*testing.T, *lab)) {
 
 // open makes a queue that does not run yet.
 func (l *lab) open() {
-	q, err := queue.Open(queue.Config{Store: l.bench, History: l.bench})
+	q, err := queue.Open(queue.Config{Store: l.bench, History: l.bench, StageSize: l.stage, RoundBudget: l.budget})
 	l.must(err)
 	l.Queue = q
 }

@@ -179,3 +179,87 @@ func TestLeaseWantsTooMuch(t *testing.T) {
 		cancel()
 	})
 }
+
+// Each call gets what it asked for at most, and all calls of a worker together what it has slots for.
+func TestLeaseGivesNoMoreThanAskedForNorThanSlots(t *testing.T) {
+	t.Parallel()
+	type call struct{ want, get int }
+	for slots, calls := range map[int32][]call{4: {{2, 2}, {1, 1}, {3, 1}}, 9: {{2, 2}, {1, 1}}} {
+		inLab(t, func(t *testing.T, l *lab) {
+			w := l.worker("w", slots)
+			got := make([]chan []queue.Assignment, len(calls))
+			for i, c := range calls {
+				got[i] = make(chan []queue.Assignment, 1)
+				go func() {
+					list, err := l.Lease(t.Context(), w.Name, w.Session, c.want, 0)
+					l.check(err)
+					got[i] <- list
+				}()
+				synctest.Wait() // one after the other
+			}
+			_, err := l.Submit(t.Context(), queue.Submission{Jobs: kindK(10)})
+			l.must(err)
+			synctest.Wait()
+			given := map[job.ID]bool{}
+			for i, c := range calls {
+				if len(got[i]) == 0 {
+					t.Fatalf("%d slots: the call for %d was not answered", slots, c.want)
+				}
+				list := <-got[i]
+				if len(list) != c.get {
+					t.Errorf("%d slots: the call for %d got %d, want %d", slots, c.want, len(list), c.get)
+				}
+				for _, a := range list {
+					given[a.Lease.Job] = true
+				}
+			}
+			workers, err := l.Workers(t.Context())
+			l.must(err)
+			sum := 0
+			for _, c := range calls {
+				sum += c.get
+			}
+			if len(given) != sum || len(workers[0].Leases) != sum {
+				t.Errorf("%d slots: %d jobs were given, and %d run, want %d", slots, len(given), len(workers[0].Leases), sum)
+			}
+		})
+	}
+}
+
+// A cancel that is not stored stops nothing: the job runs on under the next owner.
+func TestStopIsToldOnceItIsStored(t *testing.T) {
+	t.Parallel()
+	inLab(t, func(t *testing.T, l *lab) {
+		w := l.worker("w", 1)
+		j := l.submit(job.Spec{})
+		a := l.lease(w)
+		stopped := func() bool {
+			synctest.Wait()
+			select {
+			case <-a.Stop:
+				return true
+			default:
+				return false
+			}
+		}
+		l.commit = func(*queue.Batch) error {
+			if stopped() {
+				t.Error("told to stop before that was stored")
+			}
+			return queue.ErrFenced
+		}
+		var again *queue.RetryError
+		if err := l.CancelJob(t.Context(), j.ID, job.ID{}, true, ""); !errors.As(err, &again) {
+			t.Errorf("the cancel was told %v, want a *RetryError", err)
+		}
+		if l.commit = nil; stopped() {
+			t.Error("told to stop by a round that was lost")
+		}
+		<-l.done
+		l.open()
+		l.start()
+		if err := l.succeed(a.Lease); err != nil {
+			t.Errorf("the attempt that nobody stopped was told %v", err)
+		}
+	})
+}

@@ -226,14 +226,12 @@ func (r *round) advance() {
 	if r.err != nil {
 		return
 	}
-	if r.room > 0 {
-		changes, err := r.q.machine.Advance(r.at, r.room)
-		r.err = err
-		r.room -= r.q.machine.Effort()
-		r.q.machine.Left(r.keep)
-		for _, c := range changes {
-			r.note(c)
-		}
+	changes, err := r.q.machine.Advance(r.at, r.room)
+	r.err = err
+	r.room -= r.q.machine.Effort()
+	r.q.machine.Left(r.keep)
+	for _, c := range changes {
+		r.note(c)
 	}
 	r.q.sched.Update()
 }

@@ -225,3 +225,81 @@ func TestStagedBuildLeavesNothingAfterTwoCrashes(t *testing.T) {
 		}
 	})
 }
+
+// The owner dies before or after any commit of a large submission, and the next in the middle of giving that up: what was made is
+// gone, from memory and from the rows, what was joined stays, and the same ids may be asked for again.
+func TestStagedBuildIsErasedAtTheLoadAfterACrash(t *testing.T) {
+	t.Parallel()
+	const size, stage = 10, 3
+	for death := 2; death <= 9; death++ { // the first commit is that of the piece with the build; one more before: the joined job
+		t.Run(fmt.Sprint(death), func(t *testing.T) {
+			t.Parallel()
+			inLab(t, func(t *testing.T, l *lab) {
+				l.stop()
+				l.stage, l.budget = stage, 2
+				l.open()
+				l.start()
+				shared := l.submit(job.Spec{Key: "shared"})
+				s := large(l.Queue, size)
+				s.Jobs[1].Key = "shared"
+				ids := make([]job.ID, 0, size)
+				for _, j := range s.Jobs {
+					if j.Key == "" {
+						ids = append(ids, j.ID)
+					}
+				}
+				left := death / 2
+				die := func(*queue.Batch) error {
+					if left--; left == 0 {
+						return queue.ErrFenced
+					}
+					return nil
+				}
+				if death%2 == 0 {
+					l.commit = die
+				} else {
+					l.committed = die
+				}
+				r, err := l.Submit(t.Context(), s)
+				if l.commit, l.committed = nil, nil; left > 0 {
+					t.Fatalf("the submission took fewer than %d commits: %v", death/2, err)
+				}
+				<-l.done
+				l.open()
+				l.committed = func(*queue.Batch) error { return queue.ErrFenced }
+				l.start()
+				synctest.Wait()
+				if l.committed = nil; len(l.done) > 0 {
+					<-l.done
+					l.open()
+					l.start()
+					synctest.Wait()
+				}
+				recs, failed := l.Store.Jobs(t.Context(), queue.JobFilter{IDs: ids})
+				l.must(failed)
+				complete := len(recs) == len(ids)
+				if !complete && len(recs) != 0 {
+					t.Errorf("%d of %d jobs are left", len(recs), len(ids))
+				}
+				kept := map[bool]int{true: size, false: 1}[complete]
+				l.must(l.Inspect(t.Context(), func(m *job.Machine, _ *sched.Scheduler) {
+					if _, ok := m.Job(shared.ID); !ok || m.Len() != kept {
+						t.Errorf("%d jobs are in memory, want %d; the one that was there before: %t", m.Len(), kept, ok)
+					}
+				}))
+				if complete {
+					if err == nil {
+						t.Errorf("the owner died, and the submission was told %v", r)
+					}
+					return
+				}
+				builds, failed := l.Store.Builds(t.Context(), queue.BuildFilter{})
+				l.must(failed)
+				again, failed := l.Submit(t.Context(), s)
+				if len(builds) != 0 || failed != nil || len(again.Jobs) != size || again.Jobs[1].ID != shared.ID {
+					t.Errorf("%d builds are left; asked for again: %v, %v", len(builds), again, failed)
+				}
+			})
+		})
+	}
+}

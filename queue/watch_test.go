@@ -114,3 +114,120 @@ func kindK(n int) []job.Spec {
 	}
 	return specs
 }
+
+// A round is stored after a watcher has read the feed and before it waits, and another while it joins: it sees both.
+func TestWatchThatJoinsInTheMiddleOfARoundMissesNothing(t *testing.T) {
+	t.Parallel()
+	inLab(t, func(t *testing.T, l *lab) {
+		l.worker("w", 1)
+		from := l.Round()
+		store, stored := make(chan struct{}), make(chan struct{})
+		l.commit = func(*queue.Batch) error {
+			stored <- struct{}{}
+			<-store
+			return nil
+		}
+		asked := make(chan struct{}, 2)
+		ask := func() { l.submit(job.Spec{}); asked <- struct{}{} }
+		go ask()
+		<-stored // a round is under way
+		seen := make(chan uint64, 10)
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan error, 1)
+		reads := 0
+		l.fed = func() {
+			if reads++; reads == 1 {
+				store <- struct{}{} // it is stored, and told once the owner is at its next round
+				<-asked
+				l.check(l.Inspect(ctx, func(*job.Machine, *sched.Scheduler) {}))
+			}
+		}
+		go func() {
+			ended <- l.Watch(ctx, from, func(r queue.Round) error { seen <- r.Number; return nil })
+		}()
+		synctest.Wait()
+		if len(seen) != 1 {
+			t.Errorf("the watcher saw %d rounds of 1", len(seen))
+		}
+		go ask()
+		<-stored
+		synctest.Wait()
+		store <- struct{}{}
+		synctest.Wait()
+		for want := from + 1; want <= from+2; want++ {
+			select {
+			case n := <-seen:
+				if n != want {
+					t.Errorf("the watcher saw round %d, want %d", n, want)
+				}
+			default:
+				t.Errorf("the watcher missed round %d", want)
+			}
+		}
+		cancel()
+		if err := <-ended; !errors.Is(err, context.Canceled) {
+			t.Error(err)
+		}
+		l.commit, l.fed = nil, nil
+	})
+}
+
+// Who waits for a build is answered when that has ended and that is stored, and not when the owner steps down in between.
+func TestAwaitBuildIsAnsweredWhenTheEndIsStored(t *testing.T) {
+	t.Parallel()
+	inLab(t, func(t *testing.T, l *lab) {
+		w := l.worker("w", 1)
+		s := queue.Submission{Build: &job.Build{}, Jobs: []job.Spec{{ID: l.NewID(), Kind: "k"}}}
+		s.Refs = []job.Ref{{Job: s.Jobs[0].ID}}
+		r, err := l.Submit(t.Context(), s)
+		l.must(err)
+		a := l.lease(w)
+		answers := make(chan job.BuildRecord, 2)
+		impatient, giveUp := context.WithCancel(t.Context())
+		go func() {
+			if _, err := l.AwaitBuild(impatient, r.Build); !errors.Is(err, context.Canceled) {
+				t.Error(err)
+			}
+		}()
+		await := func() {
+			b, err := l.AwaitBuild(t.Context(), r.Build)
+			l.check(err)
+			answers <- b
+		}
+		go await()
+		synctest.Wait()
+		l.commit = func(*queue.Batch) error { return errHiccup } // until it steps down
+		var again *queue.RetryError
+		if err := l.succeed(a.Lease); !errors.As(err, &again) {
+			t.Errorf("the worker was told %v, want a *RetryError", err)
+		}
+		l.commit = nil
+		<-time.After(time.Minute)
+		go await() // while the next owner knows of the build
+		synctest.Wait()
+		if len(answers) > 0 {
+			t.Fatalf("answered %+v, and the end is not stored", <-answers)
+		}
+		giveUp() // which is nobody else's loss
+		synctest.Wait()
+		stored := false
+		l.committed = func(*queue.Batch) error {
+			if len(answers) > 0 {
+				t.Error("answered before the end is told")
+			}
+			stored = true
+			return nil
+		}
+		l.must(l.succeed(a.Lease))
+		synctest.Wait()
+		l.committed = nil
+		if len(answers) != 2 || !stored {
+			t.Fatalf("%d of 2 were answered", len(answers))
+		}
+		for range 2 {
+			if b := <-answers; b.Outcome != job.Succeeded {
+				t.Errorf("the build ended %s", b.Outcome)
+			}
+		}
+	})
+}

@@ -5,10 +5,15 @@
 // whole seconds, so that equal times happen. After each step the world compares what the engine said and holds
 // with a model that knows the design's rules and nothing of the engine's means: plain structs and full scans.
 //
-// The simulation is one goroutine's: it gives one command at a time, and waits until the engine is quiet. It must run
+// In every second seed a round has a small budget, so that consequences take many rounds, and commands and deaths come in
+// between. What such a round does first no rule tells: there the model follows the engine, and says of each change whether
+// it may be (follow.go); once the engine is quiet, all is predicted again.
+//
+// The simulation is one goroutine's: it gives one command at a time, and waits until the engine is quiet, or holds the store
+// back, and gives several in an order of its own. It must run
 // in a synctest bubble; the same seed then gives the same history, to the last byte of the change feed.
 //
-// What it does not do: several callers at once whose order nobody can predict, the staging of large submissions, and
-// real stores; those have tests of their own. Start reading at world.go, then model.go (the rules: what is known, what
-// follows, who is next) and model_commands.go (what is asked, and what is answered).
+// What it does not do: several callers at once whose order nobody can predict, and real stores; those have tests of
+// their own. Start reading at world.go, then model.go (the rules: what is known, what follows, who is next) and
+// model_commands.go (what is asked, and what is answered).
 package sim

@@ -8,6 +8,7 @@ import (
 
 	"github.com/headrace/headrace/job"
 	"github.com/headrace/headrace/queue"
+	"github.com/headrace/headrace/sched"
 	"github.com/headrace/headrace/store/codec"
 	"github.com/headrace/headrace/store/memory"
 )
@@ -41,11 +42,32 @@ type store struct {
 	*memory.Store
 	turns        atomic.Int64 // the world's: what it wrote and read before is the owner's to see
 	armed, fired fault
-	at           job.Time // of the batch that met the fault
-	loaded       job.Time // last
-	slow         bool     // the next call ends in a whole second
-	blind        bool     // the next look fails
-	batches      []batch  // stored by this owner
+	spare        int           // commits, or lookups, that the fault lets pass
+	at           job.Time      // of the batch that met the fault
+	loaded       job.Time      // last
+	slow         bool          // the next call ends in a whole second
+	blind        bool          // the next look fails
+	batches      []batch       // stored by this owner
+	gate         chan struct{} // if it is set, each commit waits for it
+	held         bool          // one does
+	round
+}
+
+// round is what the world is told of the round under way.
+type round struct {
+	machine *job.Machine // the owner's, as far as the world has seen it
+	sched   *sched.Scheduler
+	marks   []mark // commands that were decided
+	told    int    // how many changes that tell something the owner has logged
+	wrong   error  // what a check of a round over its budget found
+}
+
+// mark says where among the changes of a round a command was decided.
+type mark struct {
+	*command
+	at     int // how many changes that tell something come before it
+	when   job.Time
+	behind bool // the machine had not drawn all consequences
 }
 
 // batch is what was stored.
@@ -54,11 +76,13 @@ type batch struct {
 	at      job.Time
 	changes []job.Change
 	feed    []byte // as the change feed must show them
+	marks   []mark
+	behind  bool // the round left consequences to the next, or nobody can say
 }
 
 // fire reports whether the fault is armed, and disarms it.
 func (s *store) fire(f fault, at job.Time) bool {
-	if s.armed != f {
+	if s.armed != f || s.spare > 0 {
 		return false
 	}
 	s.fired, s.at = f, at
@@ -84,6 +108,7 @@ func (s *store) Load(ctx context.Context, fn func(job.Change) error) (queue.Head
 		s.armed = noFault
 	}
 	s.pause()
+	s.round = round{wrong: s.wrong}
 	s.loaded = job.At(time.Now())
 	return s.Store.Load(ctx, fn)
 }
@@ -91,12 +116,23 @@ func (s *store) Load(ctx context.Context, fn func(job.Change) error) (queue.Head
 // Commit implements queue.Store.
 func (s *store) Commit(ctx context.Context, b *queue.Batch) error {
 	s.turns.Load()
+	if s.gate != nil {
+		s.held = true
+		<-s.gate
+		s.held = false
+	}
 	s.pause()
+	if s.spare > 0 && s.armed != lookupFails {
+		s.spare--
+		defer func(f fault) { s.armed = f }(s.armed)
+		s.armed = noFault
+	}
 	switch {
 	case s.fire(failsOnce, b.At), s.fire(down, b.At):
 		s.slow = true
 		return errInjected
 	case s.fire(diesBefore, b.At):
+		s.marks = nil
 		return queue.ErrFenced
 	}
 	if err := s.Store.Commit(ctx, b); err != nil {
@@ -106,7 +142,12 @@ func (s *store) Commit(ctx context.Context, b *queue.Batch) error {
 	if err != nil {
 		return err
 	}
-	s.batches = append(s.batches, batch{b.Number, b.At, b.Changes, feed})
+	behind := s.machine == nil || s.machine.Behind()
+	if behind && s.machine != nil && s.wrong == nil {
+		s.wrong = errors.Join(s.machine.Check(b.At), s.sched.Check())
+	}
+	s.batches = append(s.batches, batch{b.Number, b.At, b.Changes, feed, s.marks, behind})
+	s.marks, s.told = nil, 0
 	switch {
 	case s.fire(ambiguous, b.At):
 		return errInjected
@@ -132,7 +173,9 @@ func (s *store) Committed(ctx context.Context, number uint64) (bool, error) {
 // Lookup implements queue.Store.
 func (s *store) Lookup(ctx context.Context, q *queue.Query) (*queue.Found, error) {
 	s.turns.Load()
-	if s.fire(lookupFails, job.At(time.Now())) {
+	if s.armed == lookupFails && s.spare > 0 {
+		s.spare--
+	} else if s.fire(lookupFails, job.At(time.Now())) {
 		return nil, errInjected
 	}
 	return s.Store.Lookup(ctx, q)

@@ -24,9 +24,14 @@ type model struct {
 	channels map[string]job.Channel
 	failures map[job.Identity]job.FailureCached
 	log      []string // what happened since the last comparison
+	// lead, if it is set, has the model do what the engine did in rounds over their budget: see follow.go. While behind, nothing
+	// follows by itself.
+	lead   func()
+	behind bool
 	// Jitter is the engine's to draw, and which of equals comes first: these tell what it drew, and check that it may.
 	drawnRoot  func(j *mJob) job.ID
 	drawnWake  func(j *mJob, least, span time.Duration) job.Time
+	drawnKept  func(j *mJob) bool
 	drawnUntil func(w *mWorker, least, span time.Duration) job.Time
 }
 
@@ -44,7 +49,8 @@ type mJob struct {
 type mRun struct {
 	job.AttemptEnd
 	of       *mJob
-	leased   bool // it has its slot, its identity and its concurrency key, also while it is being stopped
+	leased   bool          // it has its slot, its identity and its concurrency key, also while it is being stopped
+	ttl      time.Duration // as its worker was told
 	deadline job.Time
 	output   job.Time // when its worker told of some last
 }
@@ -208,6 +214,7 @@ func widest(a, b job.Limits) job.Limits {
 type consequence struct {
 	so bool
 	at job.Time
+	of job.Outcome // that it has, or 0
 	do func()
 }
 
@@ -219,24 +226,24 @@ func (m *model) consequences(j *mJob) []consequence {
 	r, policy, doom := j.last, m.channel(j.Channel), m.doom(j)
 	unserved, since := m.unserved(j)
 	lose := func() { m.conclude(j, &job.Report{Outcome: job.Aborted, Detail: job.LeaseLost}) }
-	end := func(o job.Outcome, d job.Detail) func() {
-		return func() { m.finish(j, job.End{Outcome: o, Detail: d}) }
+	end := func(so bool, at job.Time, o job.Outcome, d job.Detail) consequence {
+		return consequence{so, at, o, func() { m.finish(j, job.End{Outcome: o, Detail: d}) }}
 	}
 	timeOut := func(so bool, from job.Time, limit time.Duration, d job.Detail) consequence {
-		return consequence{so && j.running() && limit > 0, from.Add(limit + job.JudgeSlack), end(job.TimedOut, d)}
+		return end(so && j.running() && limit > 0, from.Add(limit+job.JudgeSlack), job.TimedOut, d)
 	}
 	return []consequence{
 		// The slot of what was ended, the limits, and the lease (rules 5, 6 and 7).
-		{j.held(), r.deadline, func() { m.free(j) }},
+		{j.held(), r.deadline, 0, func() { m.free(j) }},
 		timeOut(true, r.Start, r.Limits.Timeout, job.TotalTimeout),
 		timeOut(r.output > 0, r.output, r.Limits.Silence, job.SilentTimeout),
-		{j.running() && !policy.CallerJudges, r.deadline, lose},
+		{j.running() && !policy.CallerJudges, r.deadline, job.Aborted, lose},
 		// What no live build needs (rule 7), what needed another in vain (3), and what nobody can run (11).
-		{j.waiting() && len(m.demand(j).by) == 0, 0, end(job.Cancelled, job.NotNeeded)},
-		{j.waiting() && doom != nil, 0, func() { m.finish(j, *doom) }},
-		{j.waiting() && policy.Grace >= 0 && unserved, since.Add(policy.Grace), end(job.Unsupported, job.NoDetail)},
+		end(j.waiting() && len(m.demand(j).by) == 0, 0, job.Cancelled, job.NotNeeded),
+		{j.waiting() && doom != nil, 0, job.DependencyFailed, func() { m.finish(j, *doom) }},
+		end(j.waiting() && policy.Grace >= 0 && unserved, since.Add(policy.Grace), job.Unsupported, job.NoDetail),
 		// Nothing befalls what wakes up, but it may be ready (rule 4).
-		{j.waiting() && j.wake > m.now, j.wake, nil},
+		{j.waiting() && j.wake > m.now, j.wake, 0, nil},
 	}
 }
 
@@ -258,7 +265,7 @@ func (m *model) settle() {
 	for _, do := range due {
 		do()
 	}
-	if len(due) > 0 || m.endBuilds() || m.openGate() {
+	if len(due) > 0 || slices.ContainsFunc(m.builds, m.endBuild) || m.openGate() {
 		m.settle()
 	}
 }
@@ -318,26 +325,24 @@ var severity = []job.Outcome{
 	job.Succeeded, job.Cancelled, job.DependencyFailed, job.Unsupported, job.Aborted, job.TimedOut, job.Failed,
 }
 
-// endBuilds ends the builds whose targets and awaited jobs have ended, each by its worst target (rule 4).
-func (m *model) endBuilds() (did bool) {
-builds:
-	for _, b := range m.builds {
-		worst := 0
-		for j, r := range b.refs {
-			switch {
-			case r.Optional:
-			case j.end == nil:
-				continue builds
-			case !r.Awaited:
-				worst = max(worst, slices.Index(severity, j.end.Outcome))
-			}
-		}
-		if b.outcome == 0 {
-			b.outcome, did = severity[worst], true
-			m.note("build %s %s", b.ID, b.outcome)
+// endBuild ends a build whose targets and awaited jobs have ended, by the worst target (rule 4).
+func (m *model) endBuild(b *mBuild) bool {
+	worst := 0
+	for j, r := range b.refs {
+		switch {
+		case r.Optional:
+		case j.end == nil:
+			return false
+		case !r.Awaited:
+			worst = max(worst, slices.Index(severity, j.end.Outcome))
 		}
 	}
-	return did
+	if b.outcome != 0 {
+		return false
+	}
+	b.outcome = severity[worst]
+	m.note("build %s %s", b.ID, b.outcome)
+	return true
 }
 
 // openGate lets a build begin whose concurrency key has room: the most urgent, then the oldest (rule 4).
@@ -376,12 +381,14 @@ func (m *model) finish(j *mJob, end job.End) {
 	m.note("end %s %s %q cached=%t root=%s %s", j.ID, end.Outcome, end.Detail, end.Cached, end.Root, end.RootOutcome)
 }
 
-// cancel ends jobs, and with them what nobody needs any more for that reason, whether it runs or not (rule 7).
+// cancel ends jobs, and with them what runs and nobody needs any more for that reason (rule 7).
 func (m *model) cancel(d job.Detail, jobs ...*mJob) {
 	for _, j := range jobs {
 		if j.end == nil && (d != job.NotNeeded || len(m.demand(j).by) == 0) {
 			needed := j.blockers()
-			m.finish(j, job.End{Outcome: job.Cancelled, Detail: d})
+			if d != job.NotNeeded || j.running() { // else it goes by itself
+				m.finish(j, job.End{Outcome: job.Cancelled, Detail: d})
+			}
 			m.cancel(job.NotNeeded, needed...)
 		}
 	}
@@ -396,7 +403,7 @@ func (m *model) conclude(j *mJob, f *job.Report) {
 		w.Faults, w.Until = 0, 0
 	}
 	tally, again, wait := m.blame(j, w, f)
-	if !again || f.NoRetry || len(m.demand(j).by) == 0 {
+	if !again || f.NoRetry || len(m.demand(j).by) == 0 && !m.drawnKept(j) {
 		m.close(j, f)
 		return
 	}
@@ -464,23 +471,42 @@ func power(d, factor time.Duration, n int32) time.Duration {
 // round draws all consequences, and hands out work until nobody who waits can be given any. A worker is given one job
 // in each turn (rules 9 and 12).
 func (m *model) round() {
-	m.settle()
-	for turn := map[*mWorker]bool{}; ; clear(turn) {
-		for m.serve(turn) {
-		}
-		if len(turn) == 0 {
-			break
-		}
+	if m.lead != nil {
+		m.lead()
 	}
+	if m.behind {
+		return
+	}
+	m.settle()
+	turn := map[*mWorker]bool{}
+	for j, w := m.next(turn); j != nil; j, w = m.next(turn) {
+		m.start(j, w)
+	}
+	m.dismiss()
+}
+
+// dismiss ends the waiting of those who are given something.
+func (m *model) dismiss() {
 	for _, w := range m.workers {
 		w.waiters = filter(w.waiters, func(x *leaseCall) bool { return len(x.due) == 0 })
 	}
 }
 
-// serve gives the first job that a waiting worker may take to the best such worker that had none this turn. An
+// next gives who is served next, in this turn or in one that begins; nil: nobody.
+func (m *model) next(turn map[*mWorker]bool) (*mJob, *mWorker) {
+	j, w := m.choose(turn)
+	if j == nil && len(turn) > 0 {
+		clear(turn)
+		j, w = m.choose(turn)
+	}
+	turn[w] = true
+	return j, w
+}
+
+// choose gives the first job that a waiting worker may take, and the best such worker that had none this turn. An
 // exclusive job sets a worker aside before any job is served that may not have it: the best, else the one that is free
 // soonest. Only higher priorities may have it meanwhile (rule 9).
-func (m *model) serve(turn map[*mWorker]bool) bool {
+func (m *model) choose(turn map[*mWorker]bool) (*mJob, *mWorker) {
 	aside := map[*mWorker]*candidate{}
 	open := func(w *mWorker, c *candidate) bool {
 		return (aside[w] == nil || aside[w] == c) && !w.Drained && w.Until <= m.now && capable(w, c.mJob)
@@ -504,18 +530,16 @@ func (m *model) serve(turn map[*mWorker]bool) bool {
 			}
 		}
 		if w := best(c); w != nil {
-			turn[w] = true
-			m.start(c.mJob, w)
-			return true
+			return c.mJob, w
 		}
 	}
-	return false
+	return nil, nil
 }
 
 func (m *model) start(j *mJob, w *mWorker) {
 	d, ttl := m.demand(j), m.channel(j.Channel).TTL
 	a := job.Attempt{Number: j.last.Number + 1, Worker: w.Name, Start: m.now, Groups: d.groups, Limits: d.limits}
-	j.last, j.wake = &mRun{of: j, AttemptEnd: job.AttemptEnd{Attempt: a}, leased: true, deadline: m.now.Add(ttl)}, 0
+	j.last, j.wake = &mRun{of: j, AttemptEnd: job.AttemptEnd{Attempt: a}, leased: true, ttl: ttl, deadline: m.now.Add(ttl)}, 0
 	x := find(w.waiters, func(x *leaseCall) bool { return len(x.due) < x.want })
 	x.due = append(x.due, j)
 	m.note("start %s %d %s", j.ID, a.Number, w.Name)

@@ -277,7 +277,7 @@ func (m *model) progress(l job.Lease) string {
 func (m *model) report(f *job.Report) string {
 	j := m.job(f.Lease.Job)
 	earlier := func(r *mRun) bool {
-		return r.of == j && j.last != r && r.Number == f.Lease.Attempt && r.Token == f.Lease.Token && r.Outcome == f.Outcome && r.Detail == f.Detail
+		return r.of == j && r.Number < j.last.Number && r.Number == f.Lease.Attempt && r.Token == f.Lease.Token && r.Outcome == f.Outcome && r.Detail == f.Detail
 	}
 	switch {
 	case j != nil && slices.ContainsFunc(m.past, earlier): // told already

@@ -20,8 +20,10 @@ type bed struct {
 	t    *testing.T
 	disk *memory.Disk
 	*queue.Queue
-	stop func()
-	ids  byte
+	store  *store
+	stop   func()
+	ids    byte
+	budget int // of a round
 }
 
 // story plays f in a bubble.
@@ -37,8 +39,8 @@ func story(t *testing.T, f func(t *testing.T, b *bed)) {
 }
 
 func (b *bed) open() {
-	s := b.disk.Open()
-	q, err := queue.Open(queue.Config{Store: s, History: s})
+	b.store = &store{Store: b.disk.Open()}
+	q, err := queue.Open(queue.Config{Store: b.store, History: b.store.Store, RoundBudget: b.budget})
 	b.must(err)
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
@@ -50,6 +52,13 @@ func (b *bed) open() {
 func (b *bed) restart() {
 	b.stop()
 	b.open()
+}
+
+// meet lets the store go wrong, after it has let so many commits pass.
+func (b *bed) meet(f fault, spare int) {
+	synctest.Wait()
+	b.store.armed, b.store.spare = f, spare
+	b.store.turns.Add(1)
 }
 
 // pass lets time pass in the synctest bubble.
@@ -289,4 +298,39 @@ func TestSecondReferenceMakesATargetAfterARestartToo(t *testing.T) {
 			t.Errorf("the build ended %s, want cancelled, as its target was", r.Outcome)
 		}
 	})
+}
+
+// The cancel of a large build takes several rounds. That it was to stop what runs is known in the first alone.
+func TestCancelOverTheBudgetStopsAtOnceWhatRuns(t *testing.T) {
+	for _, direct := range []bool{true, false} {
+		t.Run(map[bool]string{true: "target", false: "dependency"}[direct], func(t *testing.T) {
+			story(t, func(t *testing.T, b *bed) {
+				b.budget = 1
+				b.restart()
+				w, build, running := b.worker("w", 1), job.Build{ID: b.id()}, b.id()
+				jobs, refs := []job.Spec{{ID: running}}, []job.Ref(nil)
+				if direct {
+					refs = append(refs, job.Ref{Job: running})
+				}
+				for range 20 {
+					id := b.id()
+					jobs = append(jobs, job.Spec{ID: id, Needs: []job.Need{{Job: running}}})
+					refs = append(refs, job.Ref{Job: id})
+				}
+				b.submit(&build, refs, jobs...)
+				b.lease(w, 1)
+				b.meet(diesBefore, 1)
+				b.must(b.CancelBuild(t.Context(), build.ID, false))
+				synctest.Wait()
+				b.restart()
+				if s := b.state(running); s != "Done" {
+					t.Errorf("the attempt that nobody needs is %s after the owner went, want Done", s)
+				}
+				synctest.Wait()
+				if s := b.state(jobs[20].ID); s != "" {
+					t.Errorf("the last job of the build is %s", s)
+				}
+			})
+		})
+	}
 }

@@ -24,6 +24,9 @@ func (w *world) verify() {
 	w.compareLeases()
 	w.compareAwaits()
 	w.inspect(func(m *job.Machine, s *sched.Scheduler) {
+		if m.Behind() {
+			w.fail("the engine is quiet, and behind")
+		}
 		if err := m.Check(w.m.now); err != nil {
 			w.fail("the machine: %v", err)
 		}
@@ -74,32 +77,24 @@ func (w *world) compareLog() {
 		add := func(format string, args ...any) {
 			log = append(log, fmt.Sprintf("%d "+format, append([]any{b.at}, args...)...))
 		}
-		for _, c := range b.changes {
+		for i, c := range b.changes {
+			if b.erases(i) {
+				continue // it was never complete
+			}
 			switch c := c.(type) {
 			case job.JobStarted:
-				add("start %s %d %s", c.Job, c.Attempt.Number, c.Attempt.Worker)
 				if j := w.m.job(c.Job); j != nil && j.last.Number == c.Attempt.Number {
 					j.last.Token = c.Attempt.Token
 				}
-			case job.JobRetried:
-				add("again %s %s %q %d", c.Job, c.Attempt.Outcome, c.Attempt.Detail, c.Wake)
 			case job.JobEnded:
-				if w.abandoned[c.Job] {
-					continue
-				}
-				e := c.End
-				add("end %s %s %q cached=%t root=%s %s", c.Job, e.Outcome, e.Detail, e.Cached, e.Root, e.RootOutcome)
-				w.seen[fmt.Sprintf("end %s %s", e.Outcome, e.Detail)]++
-			case job.JobFreed:
-				add("freed %s", c.Job)
+				w.seen[fmt.Sprintf("end %s %s", c.End.Outcome, c.End.Detail)]++
 			case job.BuildEnded:
-				if w.m.build(c.Build) == nil {
-					continue // it was never complete
-				}
-				add("build %s %s", c.Build, c.Outcome)
 				w.seen["build "+c.Outcome.String()]++
 			default:
-				// The others are compared elsewhere.
+				// The others end nothing.
+			}
+			if text := tell(c); text != "" {
+				add("%s", text)
 			}
 		}
 	}
@@ -115,6 +110,42 @@ func (w *world) compareLog() {
 		w.fail("the engine did\n\t%s\nand should have done\n\t%s", strings.Join(log, "\n\t"), strings.Join(w.m.log, "\n\t"))
 	}
 	w.m.log, w.stored = nil, nil
+	w.followed = followed{}
+}
+
+// tell says what a change makes happen, as the model does; "" if that is compared elsewhere.
+func tell(c job.Change) string {
+	switch c := c.(type) {
+	case job.JobStarted:
+		return fmt.Sprintf("start %s %d %s", c.Job, c.Attempt.Number, c.Attempt.Worker)
+	case job.JobRetried:
+		return fmt.Sprintf("again %s %s %q %d", c.Job, c.Attempt.Outcome, c.Attempt.Detail, c.Wake)
+	case job.JobEnded:
+		e := c.End
+		return fmt.Sprintf("end %s %s %q cached=%t root=%s %s", c.Job, e.Outcome, e.Detail, e.Cached, e.Root, e.RootOutcome)
+	case job.JobFreed:
+		return fmt.Sprintf("freed %s", c.Job)
+	case job.BuildEnded:
+		return fmt.Sprintf("build %s %s", c.Build, c.Outcome)
+	default:
+		return "" // the model keeps no account of the others
+	}
+}
+
+// erases reports whether the i-th change ends what belongs to a build that never was complete: the build, or a job made for it.
+func (b *batch) erases(i int) bool {
+	switch c := b.changes[i].(type) {
+	case job.BuildEnded:
+		return c.Erased
+	case job.JobEnded:
+		if i+1 < len(b.changes) {
+			d, ok := b.changes[i+1].(job.JobDeleted)
+			return ok && d.Job == c.Job
+		}
+	default:
+		// The others end nothing.
+	}
+	return false
 }
 
 // compareLeases: each worker that waits was given what it should have been, or waits on.
@@ -166,9 +197,8 @@ func (w *world) given(c *leaseCall, a queue.Assignment, j *mJob) {
 	if a.Spec.Kind != j.Kind || a.Spec.Key != j.Key || string(a.Spec.Args) != string(j.Args) {
 		w.fail("worker %s was given job %s as %+v, want %+v", c.worker, j.ID, a.Spec, j.Spec)
 	}
-	ttl := w.m.channel(j.Channel).TTL
-	if j.running() && a.Lease.Attempt == j.last.Number && (a.Limits != j.last.Limits || a.TTL != ttl) {
-		w.fail("job %s: limits %v and TTL %v, want %v and %v", j.ID, a.Limits, a.TTL, j.last.Limits, ttl)
+	if j.running() && a.Lease.Attempt == j.last.Number && (a.Limits != j.last.Limits || a.TTL != j.last.ttl) {
+		w.fail("job %s: limits %v and TTL %v, want %v and %v", j.ID, a.Limits, a.TTL, j.last.Limits, j.last.ttl)
 	}
 	w.work = append(w.work, &work{Assignment: a, worker: c.worker, life: c.life})
 }

@@ -11,10 +11,8 @@ import (
 	"github.com/headrace/headrace/sched"
 )
 
-// Large submissions, which are staged: nobody sees them before they are complete, and nothing stays of one that is refused.
-
-// stageSize is how many jobs a round takes in the small world: more than any other submission has.
-const stageSize = 6
+// Large submissions, which are staged: nobody sees them before they are complete, and nothing stays of one that is refused, or
+// whose owner goes between two of its pieces.
 
 // submitLarge asks for a graph that takes several rounds, and looks at the engine in between.
 func (w *world) submitLarge() {
@@ -22,7 +20,7 @@ func (w *world) submitLarge() {
 	if w.chance(4) {
 		s.Build.Gate = pick(w, job.Gate{Key: "builds", Limit: 1}, job.Gate{Key: "pair", Limit: 2})
 	}
-	for range stageSize + 1 + w.rng.IntN(2*stageSize) {
+	for range w.size.stage + 1 + w.rng.IntN(12) {
 		spec := w.spec()
 		// No job ends before the build is complete: the model does all pieces at one moment.
 		spec.CacheFailure = false
@@ -30,7 +28,7 @@ func (w *world) submitLarge() {
 			s.Jobs = append(s.Jobs, spec)
 		}
 	}
-	if len(s.Jobs) <= stageSize {
+	if len(s.Jobs) <= w.size.stage {
 		return
 	}
 	w.needs(&s)
@@ -42,34 +40,115 @@ func (w *world) submitLarge() {
 	}
 	w.refs(&s)
 	w.spoil(&s)
-	var receipt queue.Receipt
-	var want []job.Submitted
-	faulty := w.faulty
-	w.faulty = false
-	defer func() { w.faulty = faulty }()
-	w.do("submit-large "+sketch(&s), func(ctx context.Context) (err error) {
+	l := &large{world: w, Submission: &s}
+	op := "submit-large " + sketch(&s)
+	ctx := queue.WithRequest(context.Background(), w.newID())
+	if w.calm(time.Minute) { // a fault takes time, and no job may end before the build is complete
+		w.arm()
+		w.store.spare = w.rng.IntN(5)
+	}
+	w.sealing = l.sealed
+	defer func() { w.sealing = nil }()
+	for {
+		w.note("%s", op)
 		stop := w.watchStages()
-		receipt, err = w.q.Submit(ctx, s)
+		receipt, err := w.q.Submit(ctx, s)
 		if found := stop(); found != nil {
 			w.fail("while a build is staged: %v", found)
 		}
-		return err
-	}, func() (kind string) {
-		want, kind = w.m.submitLarge(&s, receipt.Build)
-		return kind
-	})
-	if !slices.Equal(receipt.Jobs, want) {
-		w.fail("the receipt is %v, want %v", receipt.Jobs, want)
+		w.settle()
+		met := w.met(l.foresee)
+		w.seen["staged: "+met.String()]++
+		kind := kindOf(err)
+		if (fatal(met) || met == lookupFails) && kind == again {
+			if !l.done {
+				w.compareHistory() // nothing is left of it
+			}
+			continue
+		}
+		want := l.kind
+		if !l.done {
+			l.want, want = w.m.submitLarge(&s, w.newID(), w.size.stage)
+		}
+		w.seen["submit-large "+kind]++
+		if kind != want || l.done != (kind == done) {
+			w.fail("the large submission was answered %q (%v), want %q", kind, err, want)
+		}
+		w.received(&receipt, l.want)
+		return
 	}
-	for _, r := range receipt.Jobs {
-		w.past = append(w.past, r.ID)
-		w.seen["submitted "+r.How.String()]++
-	}
-	if want == nil {
-		for _, j := range s.Jobs {
-			w.abandoned[j.ID] = w.m.job(j.ID) == nil
+}
+
+// large is a large submission under way.
+type large struct {
+	*world
+	*queue.Submission
+	done bool // it is complete
+	want []job.Submitted
+	kind string
+}
+
+// foresee looks whether a round completed the build.
+func (l *large) foresee() {
+	if l.m.lead == nil {
+		for _, b := range l.batches() {
+			for _, c := range b.changes {
+				if c, ok := c.(job.BuildSealed); ok {
+					l.m.advance(b.at-1, nil)
+					l.m.now = b.at // a fault may have come before
+					l.sealed(c.Build)
+				}
+			}
 		}
 	}
+	l.m.round()
+}
+
+// sealed has the model do the whole.
+func (l *large) sealed(build job.ID) {
+	if l.done {
+		return
+	}
+	l.done = true
+	l.want, l.kind = l.m.submitLarge(l.Submission, build, l.size.stage)
+	for _, b := range l.batches() {
+		for _, c := range b.changes {
+			if a, ok := c.(job.JobAdded); ok && a.Staging == build {
+				l.m.job(a.Spec.ID).at = b.at // a fault may have come between the pieces
+			}
+		}
+	}
+}
+
+// calm reports whether nothing is due for so long.
+func (w *world) calm(d time.Duration) (calm bool) {
+	w.inspect(func(m *job.Machine, _ *sched.Scheduler) {
+		at, due := m.Due()
+		calm = !due || at > w.m.now.Add(d)
+	})
+	return calm
+}
+
+// submitWide asks, in one round, for many jobs, which are ready at once, or wait for one.
+func (w *world) submitWide() {
+	if w.size.stage < 30 {
+		w.submit()
+		return
+	}
+	s := queue.Submission{Build: &job.Build{
+		ID: w.newID(), Group: pick(w, groups...), Priority: int32(w.rng.IntN(3)), Limits: w.limits(),
+	}}
+	root := w.chance(2)
+	for i := range 8 + w.rng.IntN(16) {
+		spec := w.spec()
+		spec.Key, spec.NotBefore = "", 0
+		if root && i > 0 {
+			spec.Needs = []job.Need{{Job: s.Jobs[0].ID, Policy: job.Policy(w.rng.IntN(2))}}
+		}
+		s.Jobs = append(s.Jobs, spec)
+	}
+	w.refs(&s)
+	w.order(&s)
 }
 
 // watchStages checks the engine in between all rounds until it is stopped, and then tells what it found first.
@@ -90,6 +169,11 @@ func (w *world) watchStages() (stop func() error) {
 					first = errors.Join(m.Check(job.At(time.Now())), s.Check())
 				}
 			})
+			if kindOf(err) == again {
+				<-over
+				found <- first
+				return
+			}
 			if err != nil && first == nil {
 				first = err
 			}
@@ -102,12 +186,12 @@ func (w *world) watchStages() (stop func() error) {
 }
 
 // submitLarge submits piece by piece; a refusal of one leaves nothing of the others.
-func (m *model) submitLarge(s *queue.Submission, id job.ID) (reply []job.Submitted, kind string) {
+func (m *model) submitLarge(s *queue.Submission, id job.ID, stage int) (reply []job.Submitted, kind string) {
 	jobs, builds := len(m.jobs), len(m.builds)
 	build := *s.Build
 	build.ID = id
 	stands := map[job.ID]job.ID{}
-	for piece := range slices.Chunk(s.Jobs, stageSize) {
+	for piece := range slices.Chunk(s.Jobs, stage) {
 		part := queue.Submission{Build: &build, Jobs: slices.Clone(piece)}
 		for i := range part.Jobs {
 			j := &part.Jobs[i]

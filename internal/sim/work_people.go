@@ -51,35 +51,40 @@ func (w *world) cancelJob() {
 	if w.chance(2) {
 		of = w.anyBuild()
 	}
-	var named []job.ID
+	var named, builds []job.ID
 	w.do(fmt.Sprintf("cancel %s force %t of %s", short(id), force, short(of)), func(ctx context.Context) error {
+		named = nil
 		err := w.q.CancelJob(ctx, id, of, force, "")
 		var needed *job.NeededError
 		if errors.As(err, &needed) {
-			named = nil
 			for _, b := range needed.Builds {
 				named = append(named, b.Build.ID)
 			}
 		}
 		return err
-	}, func() string {
-		kind, builds := w.m.cancelJob(id, of, force)
-		if kind == needed && !slices.Equal(named, builds) {
+	}, func() (kind string) {
+		kind, builds = w.m.cancelJob(id, of, force)
+		return kind
+	}, func() {
+		if !slices.Equal(named, builds) {
 			w.fail("the refusal names %v, want %v", named, builds)
 		}
-		return kind
 	})
 }
 
-func (w *world) cancelBuild() {
-	id, spare := w.anyBuild(), w.chance(2)
+func (w *world) cancelBuild() { w.cancelOf(w.anyBuild()) }
+
+func (w *world) cancelOf(id job.ID) {
+	spare := w.chance(2)
 	w.do(fmt.Sprintf("cancel-build %s spare %t", short(id), spare), func(ctx context.Context) error {
 		return w.q.CancelBuild(ctx, id, spare)
 	}, func() string { return w.m.cancelBuild(id, spare) })
 }
 
-func (w *world) bump() {
-	id, priority := w.anyBuild(), int32(w.rng.IntN(4))
+func (w *world) bump() { w.bumpOf(w.anyBuild()) }
+
+func (w *world) bumpOf(id job.ID) {
+	priority := int32(w.rng.IntN(4))
 	if w.chance(10) {
 		priority = job.MaxPriority + 1
 	}

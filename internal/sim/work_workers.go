@@ -80,23 +80,32 @@ func (w *world) ask() {
 
 func (w *world) askFor(k job.Worker, want int, load float64) {
 	w.note("lease %s wants %d load %v", k.Name, want, load)
-	w.arm()
+	if w.together == nil {
+		w.arm()
+	}
 	ctx, cancel := context.WithCancel(context.Background())
 	c := &leaseCall{
 		worker: k.Name, session: k.Session, want: want, load: load,
 		life: w.life, cancel: cancel, done: make(chan struct{}),
 	}
 	q := w.q
+	asked := &command{ctx: ctx, predict: func() string {
+		c.kind = w.m.lease(c)
+		return c.kind
+	}}
+	c.asked = asked
+	place := w.placed(asked)
 	go func() {
 		defer close(c.done)
-		c.got, c.err = q.Lease(ctx, k.Name, k.Session, want, load)
+		c.got, c.err = q.Lease(place, k.Name, k.Session, want, load)
 	}()
 	w.settle()
 	w.leases = append(w.leases, c)
-	w.met(func() {
-		c.kind = w.m.lease(c)
-		w.m.round()
-	})
+	if w.together != nil {
+		w.together = append(w.together, asked)
+		return
+	}
+	w.met(func() { w.foresee(asked) })
 }
 
 func (w *world) stopAsking() {

@@ -48,7 +48,7 @@ func (w *world) actions() []action {
 			crowded++
 		}
 	}
-	return []action{
+	list := []action{
 		{max(0, 16-crowded/3), w.submit},
 		{max(0, 2-crowded/20), w.submitLarge},
 		{10, w.register},
@@ -76,6 +76,10 @@ func (w *world) actions() []action {
 		{2, w.await},
 		{1, w.signOff},
 	}
+	if w.m.lead != nil {
+		list = append(list, action{max(0, 6-crowded/6), w.submitWide}, action{16, w.overlap})
+	}
+	return list
 }
 
 // found sets up the channels.
@@ -214,15 +218,24 @@ func (w *world) submit() {
 		w.refs(&s)
 	}
 	w.spoil(&s)
+	w.order(&s)
+}
+
+// order submits.
+func (w *world) order(s *queue.Submission) {
 	var receipt queue.Receipt
 	var want []job.Submitted
-	w.do(fmt.Sprintf("submit %s", sketch(&s)), func(ctx context.Context) (err error) {
-		receipt, err = w.q.Submit(ctx, s)
+	w.do(fmt.Sprintf("submit %s", sketch(s)), func(ctx context.Context) (err error) {
+		receipt, err = w.q.Submit(ctx, *s)
 		return err
 	}, func() (kind string) {
-		want, kind = w.m.submit(&s)
+		want, kind = w.m.submit(s)
 		return kind
-	})
+	}, func() { w.received(&receipt, want) })
+}
+
+// received compares a receipt with the one that is due.
+func (w *world) received(receipt *queue.Receipt, want []job.Submitted) {
 	if !slices.Equal(receipt.Jobs, want) {
 		w.fail("the receipt is %v, want %v", receipt.Jobs, want)
 	}

@@ -5,7 +5,9 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"log/slog"
 	"math/rand/v2"
+	"runtime/debug"
 	"strings"
 	"time"
 
@@ -45,8 +47,9 @@ func Run(seed uint64, steps int, settle func()) (res Result, err error) {
 	w := &world{
 		seed: seed, rng: rand.New(rand.NewPCG(seed, 1)), settle: settle, disk: memory.NewDisk(),
 		m:    &model{channels: map[string]job.Channel{}, failures: map[job.Identity]job.FailureCached{}},
-		seen: map[string]int{}, faulty: true, abandoned: map[job.ID]bool{},
+		seen: map[string]int{}, faulty: true,
 	}
+	w.size = sizes[seed%uint64(len(sizes))]
 	w.m.now = w.now()
 	for _, name := range channels {
 		w.m.channels[name] = job.DefaultChannel(name)
@@ -62,7 +65,10 @@ func Run(seed uint64, steps int, settle func()) (res Result, err error) {
 		}
 		w.stop()
 	}()
-	w.m.drawnWake, w.m.drawnUntil, w.m.drawnRoot = w.drawnWake, w.drawnUntil, w.drawnRoot
+	w.m.drawnWake, w.m.drawnUntil, w.m.drawnRoot, w.m.drawnKept = w.drawnWake, w.drawnUntil, w.drawnRoot, w.drawnKept
+	if w.size.budget > 0 {
+		w.m.lead = w.follow
+	}
 	w.open()
 	w.found()
 	for w.step = 1; w.step <= steps; w.step++ {
@@ -87,7 +93,9 @@ type world struct {
 	life   int // of the queue
 	cancel context.CancelFunc
 	ran    chan error
-	ids    uint64
+	// panicked is how the owner did, if it did.
+	panicked string
+	ids      uint64
 
 	m      *model
 	leases []*leaseCall
@@ -100,9 +108,23 @@ type world struct {
 	feed   []byte
 	trace  []string
 	seen   map[string]int
-	// abandoned are the jobs of large submissions that were refused: nothing of them stays.
-	abandoned map[job.ID]bool
+
+	size     size
+	followed followed
+	together []*command // that are under way at the same time; nil: one comes after the other
+	deciding bool       // the model follows a command that was decided in a round over its budget
+	sealing  func(build job.ID)
 }
+
+// size is what a round takes.
+type size struct {
+	stage  int // jobs of one submission
+	budget int // 0: more than any round needs
+}
+
+// sizes are taken in turn. Where rounds have a small budget, the model follows the engine through those over it; else it
+// predicts everything.
+var sizes = []size{{6, 0}, {6, 4}, {6, 0}, {40, 9}, {6, 0}, {6, 20}, {6, 0}, {40, 3}}
 
 // leaseCall is a worker's call that waits, or has been answered.
 type leaseCall struct {
@@ -112,6 +134,7 @@ type leaseCall struct {
 	load    float64
 	due     []*mJob // what it must be given
 	kind    string  // or why it must end without work
+	asked   *command
 	life    int
 	cancel  context.CancelFunc
 	done    chan struct{}
@@ -168,7 +191,7 @@ func (w *world) open() {
 	tokens := rand.New(rand.NewPCG(w.seed, uint64(w.life)<<32))
 	q, err := queue.Open(queue.Config{
 		Store: w.store, History: w.store.Store, NewID: w.newID, Random: wholeSeconds{rand.NewPCG(w.seed, uint64(w.life))},
-		StageSize: stageSize,
+		StageSize: w.size.stage, RoundBudget: w.size.budget, Log: slog.New(clerk{slog.DiscardHandler, w.store}),
 		NewToken: func() (t job.Token) {
 			binary.BigEndian.PutUint64(t[:], tokens.Uint64())
 			binary.BigEndian.PutUint64(t[8:], tokens.Uint64())
@@ -180,7 +203,15 @@ func (w *world) open() {
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	w.q, w.cancel, w.ran = q, cancel, make(chan error, 1)
-	go func() { w.ran <- q.Run(ctx) }()
+	go func() {
+		defer func() {
+			if r := recover(); r != nil {
+				w.panicked = fmt.Sprintf("the owner panicked: %v\n%s", r, debug.Stack())
+				w.ran <- nil
+			}
+		}()
+		w.ran <- q.Run(ctx)
+	}()
 	from := w.number + uint64(len(w.rounds))
 	go func() {
 		_ = q.Watch(ctx, from, func(r queue.Round) error { // it ends with the queue
@@ -208,6 +239,7 @@ func (w *world) reopen() {
 	w.open()
 	w.m.restart(w.store.loaded)
 	w.note("a new owner")
+	w.inspect(func(*job.Machine, *sched.Scheduler) {})
 }
 
 // drawnWake takes over the jitter that the engine drew.
@@ -221,9 +253,12 @@ func (w *world) drawnWake(j *mJob, least, span time.Duration) (at job.Time) {
 }
 
 func (w *world) drawnUntil(k *mWorker, least, span time.Duration) (at job.Time) {
+	first, most := w.m.now.Add(least), w.m.now.Add(least+span)
 	for _, c := range w.changes() {
 		if c, ok := c.(job.WorkerPut); ok && c.Worker.Name == k.Name {
-			at = c.Worker.Until
+			if at = c.Worker.Until; w.m.lead != nil && at >= first && at <= most {
+				break // others may follow
+			}
 		}
 	}
 	return w.within("quarantine of "+k.Name, at, least, span)
@@ -238,15 +273,17 @@ func (w *world) drawnRoot(j *mJob) (root job.ID) {
 	return root
 }
 
+// batches gives those that are not compared yet.
+func (w *world) batches() []batch {
+	return append(w.stored[:len(w.stored):len(w.stored)], w.store.batches...)
+}
+
 // changes gives what was stored and is not compared yet.
 func (w *world) changes() (list []job.Change) {
-	for _, b := range w.stored {
+	for _, b := range w.batches() {
 		list = append(list, b.changes...)
 	}
-	for _, b := range w.store.batches {
-		list = append(list, b.changes...)
-	}
-	return list
+	return list[w.followed.changes:]
 }
 
 func (w *world) within(what string, at job.Time, least, span time.Duration) job.Time {
@@ -262,6 +299,7 @@ func (w *world) inspect(look func(*job.Machine, *sched.Scheduler)) {
 	var found any
 	err := w.q.Inspect(context.Background(), func(m *job.Machine, s *sched.Scheduler) {
 		defer func() { found = recover() }()
+		w.store.machine, w.store.sched = m, s
 		look(m, s)
 	})
 	if found != nil {
@@ -276,6 +314,9 @@ func (w *world) inspect(look func(*job.Machine, *sched.Scheduler)) {
 func (w *world) arm() {
 	if w.faulty && w.chance(8) {
 		w.store.armed = fault(1 + w.rng.IntN(int(faults)-1))
+		if w.m.lead != nil && w.chance(2) {
+			w.store.spare = w.rng.IntN(4)
+		}
 	}
 }
 
@@ -338,55 +379,116 @@ func kindOf(err error) string {
 	return err.Error()
 }
 
+// command is a command on its way to the engine.
+type command struct {
+	op        string
+	call      func(context.Context) error
+	predict   func() string // gives the kind of the answer; nil: it gives itself account of it
+	then      []func()      // once it is answered
+	ctx       context.Context
+	err       error
+	ended     chan struct{} // closed when it is answered, if others come meanwhile
+	want      string        // the prediction
+	predicted bool
+}
+
 // do gives one command, meets what goes wrong meanwhile, repeats it under the same request id until it is answered, and
 // compares the kind of the answer with the prediction.
-func (w *world) do(op string, call func(context.Context) error, predict func() string) {
-	ctx := context.Background()
-	w.arm()
-	if w.store.armed != noFault || w.chance(3) {
-		ctx = queue.WithRequest(ctx, w.newID())
+func (w *world) do(op string, call func(context.Context) error, predict func() string, then ...func()) {
+	c := &command{op: op, call: call, predict: predict, then: then, ctx: context.Background()}
+	if w.together == nil {
+		w.arm()
 	}
-	want, predicted := "", false
-	foresee := func() {
-		if !predicted {
-			want, predicted = predict(), true
-		}
-		w.m.round()
+	if w.store.armed != noFault || w.chance(3) || w.together != nil {
+		c.ctx = queue.WithRequest(c.ctx, w.newID())
 	}
+	if w.together != nil {
+		w.launch(c)
+		return
+	}
+	w.carry(c)
+}
+
+// carry repeats a command until it is answered.
+func (w *world) carry(c *command) {
 	for {
-		w.note("%s", op)
-		err := call(ctx)
+		w.note("%s", c.op)
+		err := c.call(w.placed(c))
 		w.settle()
-		if met := w.met(foresee); met == diesBefore || met == diesAfter || met == down || met == lookupFails {
-			if kindOf(err) != again {
-				w.fail("%s met %q and was answered %v", op, met, err)
+		met := w.met(func() { w.foresee(c) })
+		if fatal(met) || met == lookupFails {
+			if kindOf(err) == again {
+				c.predicted = c.predicted && (w.m.lead == nil || c.kept())
+				continue
 			}
-			continue
+			if !c.predicted || w.m.lead == nil {
+				w.fail("%s met %q and was answered %v", c.op, met, err)
+			}
 		}
-		word, _, _ := strings.Cut(op, " ")
-		kind := kindOf(err)
-		w.seen[word+" "+kind]++
-		w.note("    %q", kind)
-		if kind != want {
-			w.fail("%s was answered %q (%v), want %q", op, kind, err, want)
-		}
+		w.answered(c, err)
 		return
 	}
 }
 
+// kept: a repeat gets the same answer. A refusal is not kept, but that a lease was lost is an answer.
+func (c *command) kept() bool { return c.want == done || c.want == lost }
+
+// foresee has the model do what a command did.
+func (w *world) foresee(c *command) {
+	if w.m.lead != nil {
+		w.m.round()
+	}
+	if !c.predicted {
+		c.want, c.predicted = c.predict(), true
+	}
+	w.m.round()
+}
+
+// answered compares an answer with the prediction.
+func (w *world) answered(c *command, err error) {
+	word, _, _ := strings.Cut(c.op, " ")
+	kind := kindOf(err)
+	w.seen[word+" "+kind]++
+	w.note("    %q", kind)
+	if kind != c.want {
+		w.fail("%s was answered %q (%v), want %q", c.op, kind, err, c.want)
+	}
+	for _, f := range c.then {
+		f()
+	}
+}
+
+// fatal: the owner is gone, or has loaded anew.
+func fatal(met fault) bool { return met == diesBefore || met == diesAfter || met == down }
+
 // met takes account of a fault that a round met. happened gives the model what the round did.
 func (w *world) met(happened func()) fault {
 	w.rested()
+	if w.panicked != "" {
+		w.fail("%s", w.panicked)
+	}
+	if w.store.wrong != nil {
+		w.fail("in a round over its budget: %v", w.store.wrong)
+	}
 	met, at := w.store.fired, w.store.at
-	w.store.fired, w.store.armed = noFault, noFault
+	w.store.fired, w.store.armed, w.store.spare = noFault, noFault, 0
 	if met != noFault {
 		w.note("    met %s", met)
 		w.seen["fault "+met.String()]++
 	}
+	if fatal(met) && w.m.lead != nil {
+		w.m.advance(at-1, w.looks())
+		w.m.now = max(w.m.now, at)
+		w.follow()
+		if w.followed.over {
+			w.seen["over the budget: death"]++
+		}
+	}
+	before := w.followed
 	switch met {
 	case diesBefore, diesAfter:
 		w.m.advance(at-1, nil)
-		if met == diesAfter {
+		if met == diesAfter && w.m.lead == nil {
 			w.m.now = at
 			happened()
 		}
@@ -397,13 +499,19 @@ func (w *world) met(happened func()) fault {
 		for _, k := range w.work {
 			k.life = 0 // nobody is told any more
 		}
+		for _, c := range w.leases {
+			c.life = 0
+		}
 	case lookupFails:
+		if w.m.lead != nil {
+			w.m.round()
+		}
 	default:
 		happened()
 	}
-	if met == diesBefore || met == diesAfter || met == down {
+	if fatal(met) {
 		for _, c := range w.leases {
-			c.kind = again
+			c.kind = w.told(c, met, &before)
 		}
 	}
 	// A look is a round, too, in which the engine may find that a reservation has moved with the time.
@@ -429,8 +537,11 @@ func (w *world) rested() {
 
 // looks gives the moments of rounds that are not compared yet: the engine may look without need.
 func (w *world) looks() (at []job.Time) {
-	for _, b := range append(w.stored[:len(w.stored):len(w.stored)], w.store.batches...) {
+	for _, b := range w.batches() {
 		at = append(at, b.at)
+	}
+	for _, m := range w.store.marks {
+		at = append(at, m.when)
 	}
 	return at
 }
