@@ -20,6 +20,8 @@ type bench struct {
 	ask       func() error             // whether a batch is stored
 	lookup    func() error
 	jobs      func() error
+	reads     int          // calls of Jobs
+	query     *queue.Query // of the last call of Lookup
 }
 
 // Commit implements queue.Store.
@@ -48,6 +50,7 @@ func (b *bench) Committed(ctx context.Context, number uint64) (bool, error) {
 
 // Lookup implements queue.Store.
 func (b *bench) Lookup(ctx context.Context, q *queue.Query) (*queue.Found, error) {
+	b.query = q
 	if b.lookup != nil {
 		if err := b.lookup(); err != nil {
 			return nil, err
@@ -58,6 +61,7 @@ func (b *bench) Lookup(ctx context.Context, q *queue.Query) (*queue.Found, error
 
 // Jobs implements queue.History.
 func (b *bench) Jobs(ctx context.Context, f queue.JobFilter) ([]job.Record, error) {
+	b.reads++
 	if b.jobs != nil {
 		if err := b.jobs(); err != nil {
 			return nil, err

@@ -132,8 +132,8 @@ type Round struct {
 // History is the read-only side of a store: it also answers for what has left memory, as of the last
 // commit. Lists are keyset pages: newest first, below Before. Records that cannot be read are left out, and stop no list.
 type History interface {
-	// Jobs lists jobs; their Args and Results are left out, and so are, unless they are asked for by IDs or Build, those
-	// made for a build that is staged.
+	// Jobs lists jobs; their Results are left out, and so are their Args unless the filter asks for them. Those made for a
+	// build that is staged are left out unless they are asked for by IDs or Build.
 	Jobs(ctx context.Context, f JobFilter) ([]job.Record, error)
 	// Builds lists builds; staged ones are left out.
 	Builds(ctx context.Context, f BuildFilter) ([]job.BuildRecord, error)
@@ -165,8 +165,10 @@ type JobFilter struct {
 	// State is the word of a State; Outcome selects Done jobs only.
 	State   string
 	Outcome job.Outcome
-	Before  int64 // Seq; 0: from the newest
-	Limit   int   // 0: 100; at most 10,000
+	// Args has the jobs come with their Args.
+	Args   bool
+	Before int64 // Seq; 0: from the newest
+	Limit  int   // 0: 100; at most 10,000
 }
 
 // BuildFilter selects builds; zero fields select all.

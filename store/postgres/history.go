@@ -62,6 +62,9 @@ func listJobs(f *queue.JobFilter) *list {
 	// The order is that of the smallest table that has all: what is unfinished, what has ended, or all jobs.
 	l := &list{columns: recordColumns, seq: "j.seq", limit: queue.PageLimit(f.Limit)}
 	l.from = "headrace.job j LEFT JOIN headrace.live l ON l.seq = j.seq LEFT JOIN headrace.ended e ON e.seq = j.seq"
+	if f.Args {
+		l.columns += ", j.args"
+	}
 	state, stated := rows.StateNumber(f.State)
 	switch {
 	case stated && rows.Unfinished(state):
@@ -110,7 +113,7 @@ func (r *Reader) Jobs(ctx context.Context, f queue.JobFilter) (found []job.Recor
 	err = r.read(ctx, func(t *tables) error {
 		found = nil
 		return t.list(l, func(c rows.Columns) {
-			if rec, _, err := rows.Record(c); err == nil {
+			if rec, err := rows.Listed(c, f.Args); err == nil {
 				found = append(found, *rec)
 			}
 		})
