@@ -2,6 +2,7 @@ package queue
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/headrace/headrace/job"
@@ -114,6 +115,25 @@ func (q *Query) Empty() bool { return q.size() == 0 }
 
 func (q *Query) size() int {
 	return len(q.Jobs) + len(q.Leases) + len(q.Kept) + len(q.Cached) + len(q.Took) + len(q.Builds) + len(q.Requests)
+}
+
+// tidy takes out what is named twice: hundreds of commands of one round ask for one series.
+func (q *Query) tidy() {
+	q.Jobs, q.Leases, q.Kept, q.Cached = unique(q.Jobs), unique(q.Leases), unique(q.Kept), unique(q.Cached)
+	q.Took, q.Builds, q.Requests = unique(q.Took), unique(q.Builds), unique(q.Requests)
+}
+
+// unique leaves the first of those that are equal, in place.
+func unique[T comparable](list []T) []T {
+	if len(list) < 2 {
+		return list
+	}
+	seen := make(map[T]bool, len(list))
+	return slices.DeleteFunc(list, func(v T) bool {
+		again := seen[v]
+		seen[v] = true
+		return again
+	})
 }
 
 // Found is what a Lookup read.
