@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -17,18 +18,21 @@ const readPatience = 10 * time.Second
 // complete reads what the owner does not keep in memory: the jobs' contents. An attempt whose job cannot be read is handed
 // back, as nobody would ever run it; what can be read is given.
 func (q *Queue) complete(ctx context.Context, got []*grant) ([]Assignment, error) {
+	specs, err := q.contents(ctx, got)
 	out := make([]Assignment, 0, len(got))
 	var failed error
-	deadline := time.Now().Add(readPatience)
 	for _, g := range got {
-		spec, err := q.read(ctx, g.Lease.Job, deadline)
-		if err != nil {
-			failed = fmt.Errorf("lease: job %s: %w", g.Lease.Job, err)
-			q.handBack(ctx, g.Lease, err)
+		if spec := specs[g.Lease.Job]; spec != nil {
+			g.Spec = *spec
+			out = append(out, g.Assignment)
 			continue
 		}
-		g.Spec = *spec
-		out = append(out, g.Assignment)
+		why := err
+		if why == nil {
+			why = ErrNotFound
+		}
+		failed = fmt.Errorf("lease: job %s: %w", g.Lease.Job, why)
+		q.handBack(ctx, g.Lease, why)
 	}
 	if len(out) == 0 && failed != nil {
 		return nil, &RetryError{Cause: failed}
@@ -36,15 +40,43 @@ func (q *Queue) complete(ctx context.Context, got []*grant) ([]Assignment, error
 	return out, nil
 }
 
-// read reads a job, until the deadline again and again if the store fails.
-func (q *Queue) read(ctx context.Context, id job.ID, deadline time.Time) (*job.Spec, error) {
+// readAtOnce is how many jobs one question to the store is about: enough that the way there does not count.
+const readAtOnce = 1000
+
+// contents gives the jobs of a lease as they were asked for, with their Args: those that it remembers, and those that it can
+// read. The error is why some are left out, unless they are not there.
+func (q *Queue) contents(ctx context.Context, got []*grant) (map[job.ID]*job.Spec, error) {
+	specs := make(map[job.ID]*job.Spec, len(got))
+	var missing []job.ID
+	for _, g := range got {
+		id := g.Lease.Job
+		if specs[id] = q.specs.take(id); specs[id] == nil {
+			missing = append(missing, id)
+		}
+	}
+	deadline := time.Now().Add(readPatience)
+	for ids := range slices.Chunk(missing, readAtOnce) {
+		recs, err := q.read(ctx, ids, deadline)
+		if err != nil {
+			return specs, err
+		}
+		for i := range recs {
+			specs[recs[i].Spec.ID] = &recs[i].Spec
+		}
+	}
+	return specs, nil
+}
+
+// read reads jobs, until the deadline again and again if the store fails.
+func (q *Queue) read(ctx context.Context, ids []job.ID, deadline time.Time) ([]job.Record, error) {
+	filter := JobFilter{IDs: ids, Args: true, Limit: len(ids)}
 	for pause := 10 * time.Millisecond; ; pause = min(2*pause, time.Second) {
 		// The last look is worth its while even if the caller has given up: else the attempt is for nothing.
-		spec, err := q.spec(context.WithoutCancel(ctx), id)
-		if err == nil || errors.Is(err, ErrNotFound) || !time.Now().Add(pause).Before(deadline) {
-			return spec, err
+		recs, err := q.History.Jobs(context.WithoutCancel(ctx), filter)
+		if err == nil || !time.Now().Add(pause).Before(deadline) {
+			return recs, err
 		}
-		q.Log.Warn("a leased job cannot be read; trying again", "job", id, "err", err)
+		q.Log.Warn("leased jobs cannot be read; trying again", "jobs", len(ids), "err", err)
 		select {
 		case <-ctx.Done():
 			return nil, err
@@ -64,27 +96,6 @@ func (q *Queue) handBack(ctx context.Context, l job.Lease, why error) {
 	if err := q.Finish(context.WithValue(context.WithoutCancel(ctx), requestKey{}, nil), f); err != nil {
 		q.Log.Warn("an attempt cannot be handed back", "job", l.Job, "err", err)
 	}
-}
-
-// spec reads a job as it was asked for, with its Args.
-func (q *Queue) spec(ctx context.Context, id job.ID) (*job.Spec, error) {
-	if s := q.specs.take(id); s != nil {
-		return s, nil
-	}
-	recs, err := q.History.Jobs(ctx, JobFilter{IDs: []job.ID{id}})
-	if err != nil {
-		return nil, err
-	}
-	if len(recs) == 0 {
-		return nil, ErrNotFound
-	}
-	p, err := q.History.Payload(ctx, id)
-	if err != nil {
-		return nil, err
-	}
-	s := recs[0].Spec
-	s.Args = p.Args
-	return &s, nil
 }
 
 // specCache remembers what was submitted lately, as it is often leased soon: it spares the owner's readers the store.

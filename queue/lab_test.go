@@ -20,7 +20,9 @@ type bench struct {
 	ask       func() error             // whether a batch is stored
 	lookup    func() error
 	jobs      func() error
-	fed       func() // after the feed was read
+	fed       func()       // after the feed was read
+	reads     int          // calls of Jobs
+	query     *queue.Query // of the last call of Lookup
 }
 
 // Commit implements queue.Store.
@@ -49,6 +51,7 @@ func (b *bench) Committed(ctx context.Context, number uint64) (bool, error) {
 
 // Lookup implements queue.Store.
 func (b *bench) Lookup(ctx context.Context, q *queue.Query) (*queue.Found, error) {
+	b.query = q
 	if b.lookup != nil {
 		if err := b.lookup(); err != nil {
 			return nil, err
@@ -68,6 +71,7 @@ func (b *bench) Feed(ctx context.Context, after uint64, limit int) ([]queue.Roun
 
 // Jobs implements queue.History.
 func (b *bench) Jobs(ctx context.Context, f queue.JobFilter) ([]job.Record, error) {
+	b.reads++
 	if b.jobs != nil {
 		if err := b.jobs(); err != nil {
 			return nil, err

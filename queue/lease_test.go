@@ -3,6 +3,7 @@ package queue_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"math"
 	"testing"
 	"testing/synctest"
@@ -69,6 +70,35 @@ func TestLeaseGivesWhatCanBeRead(t *testing.T) {
 		got, err := l.Lease(t.Context(), w.Name, w.Session, 2, 0)
 		if err != nil || len(got) != 1 || got[0].Lease.Job != second.ID {
 			t.Errorf("leased %v, %v", got, err)
+		}
+	})
+}
+
+// What the owner does not remember is read in one go: a worker with many slots would wait for as many answers of the store.
+func TestLeaseReadsAllInOneGo(t *testing.T) {
+	t.Parallel()
+	inLab(t, func(t *testing.T, l *lab) {
+		const n = 20
+		w := l.worker("w", n+1)
+		want := map[job.ID]string{}
+		for i := range n {
+			s := job.Spec{Args: fmt.Appendf(nil, "args %d", i)}
+			want[l.submit(s).ID] = string(s.Args)
+		}
+		l.restart()
+		want[l.submit(job.Spec{Args: []byte("new")}).ID] = "new"
+		before := l.reads
+		got, err := l.Lease(t.Context(), w.Name, w.Session, n+1, 0)
+		if err != nil || len(got) != n+1 {
+			t.Fatalf("leased %d, %v", len(got), err)
+		}
+		for _, a := range got {
+			if string(a.Spec.Args) != want[a.Spec.ID] || a.Spec.ID != a.Lease.Job {
+				t.Errorf("job %s is leased as %+v, want args %q", a.Lease.Job, a.Spec, want[a.Lease.Job])
+			}
+		}
+		if reads := l.reads - before; reads != 1 {
+			t.Errorf("%d reads, want 1", reads)
 		}
 	})
 }

@@ -96,6 +96,7 @@ func (r *round) look(ctx context.Context) {
 	if query.Empty() {
 		return
 	}
+	query.tidy()
 	// A store that does not answer must not keep heartbeats waiting for ever.
 	ctx, cancel := context.WithTimeout(ctx, answerIn)
 	defer cancel()

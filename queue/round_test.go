@@ -103,3 +103,31 @@ func TestManyLeasesEndAtOnce(t *testing.T) {
 		}
 	})
 }
+
+// Hundreds of commands of one round may name the same: the store is asked once for each name.
+func TestRoundAsksOnceForEachName(t *testing.T) {
+	t.Parallel()
+	inLab(t, func(t *testing.T, l *lab) {
+		asked := job.ID{7}
+		submit := func(key string) func() {
+			return func() {
+				s := job.Spec{Kind: "k", Name: "n", Key: key, Reuse: true}
+				_, err := l.Submit(t.Context(), queue.Submission{Jobs: []job.Spec{s, {Kind: "k", Name: "n", Needs: []job.Need{{Job: asked}}}}})
+				var invalid *job.InvalidError
+				if err != nil && !errors.Is(err, queue.ErrNotFound) && !errors.As(err, &invalid) {
+					t.Error(err)
+				}
+			}
+		}
+		finish := func() {
+			if err := l.succeed(job.Lease{Job: asked, Attempt: 1}); err == nil {
+				t.Error("an attempt of no job has ended")
+			}
+		}
+		l.together(submit("a"), submit("a"), submit("b"), finish, finish)
+		q := l.query
+		if len(q.Took) != 1 || len(q.Kept) != 2 || len(q.Jobs) != 1 || len(q.Leases) != 1 {
+			t.Errorf("the store was asked for %+v", q)
+		}
+	})
+}

@@ -2,6 +2,7 @@ package queue
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/headrace/headrace/job"
@@ -116,6 +117,25 @@ func (q *Query) size() int {
 	return len(q.Jobs) + len(q.Leases) + len(q.Kept) + len(q.Cached) + len(q.Took) + len(q.Builds) + len(q.Requests)
 }
 
+// tidy takes out what is named twice: hundreds of commands of one round ask for one series.
+func (q *Query) tidy() {
+	q.Jobs, q.Leases, q.Kept, q.Cached = unique(q.Jobs), unique(q.Leases), unique(q.Kept), unique(q.Cached)
+	q.Took, q.Builds, q.Requests = unique(q.Took), unique(q.Builds), unique(q.Requests)
+}
+
+// unique leaves the first of those that are equal, in place.
+func unique[T comparable](list []T) []T {
+	if len(list) < 2 {
+		return list
+	}
+	seen := make(map[T]bool, len(list))
+	return slices.DeleteFunc(list, func(v T) bool {
+		again := seen[v]
+		seen[v] = true
+		return again
+	})
+}
+
 // Found is what a Lookup read.
 type Found struct {
 	job.Facts
@@ -132,8 +152,8 @@ type Round struct {
 // History is the read-only side of a store: it also answers for what has left memory, as of the last
 // commit. Lists are keyset pages: newest first, below Before. Records that cannot be read are left out, and stop no list.
 type History interface {
-	// Jobs lists jobs; their Args and Results are left out, and so are, unless they are asked for by IDs or Build, those
-	// made for a build that is staged.
+	// Jobs lists jobs; their Results are left out, and so are their Args unless the filter asks for them. Those made for a
+	// build that is staged are left out unless they are asked for by IDs or Build.
 	Jobs(ctx context.Context, f JobFilter) ([]job.Record, error)
 	// Builds lists builds; staged ones are left out.
 	Builds(ctx context.Context, f BuildFilter) ([]job.BuildRecord, error)
@@ -165,8 +185,10 @@ type JobFilter struct {
 	// State is the word of a State; Outcome selects Done jobs only.
 	State   string
 	Outcome job.Outcome
-	Before  int64 // Seq; 0: from the newest
-	Limit   int   // 0: 100; at most 10,000
+	// Args has the jobs come with their Args.
+	Args   bool
+	Before int64 // Seq; 0: from the newest
+	Limit  int   // 0: 100; at most 10,000
 }
 
 // BuildFilter selects builds; zero fields select all.

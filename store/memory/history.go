@@ -30,8 +30,7 @@ func (s *Store) reading(ctx context.Context, what string, f func(d *Disk)) error
 func (s *Store) Jobs(ctx context.Context, f queue.JobFilter) ([]job.Record, error) {
 	var found []job.Record
 	err := s.reading(ctx, "list jobs", func(d *Disk) {
-		for _, seq := range sorted(d.jobs.rows, func(a, b int64) int { return cmp.Compare(b, a) }) {
-			r := d.jobs.rows[seq]
+		for _, r := range d.newest(f.IDs) {
 			if _, ok := d.refAt.get(refKey{f.Build, r.id}); !ok && !f.Build.IsZero() || !r.passes(&f) || d.unseen(r, &f) {
 				continue
 			}
@@ -42,12 +41,32 @@ func (s *Store) Jobs(ctx context.Context, f queue.JobFilter) ([]job.Record, erro
 			if rec.LastEnd != nil {
 				rec.LastEnd.Result = nil
 			}
+			if f.Args {
+				rec.Spec.Args = copied(r.args)
+			}
 			if found = append(found, *rec); len(found) == queue.PageLimit(f.Limit) {
 				return
 			}
 		}
 	})
 	return found, err
+}
+
+// newest gives the jobs of these ids, or all if there are none, newest first.
+func (d *Disk) newest(ids []job.ID) []*row {
+	var list []*row
+	if len(ids) == 0 {
+		for _, r := range d.jobs.rows {
+			list = append(list, r)
+		}
+	}
+	for _, id := range ids {
+		if r := d.job(id); r != nil {
+			list = append(list, r)
+		}
+	}
+	slices.SortFunc(list, func(a, b *row) int { return cmp.Compare(b.seq, a.seq) })
+	return slices.CompactFunc(list, func(a, b *row) bool { return a == b })
 }
 
 // unseen reports whether the job was made for a build that is staged, and is not asked for by its id or by a build.
@@ -59,7 +78,6 @@ func (d *Disk) unseen(r *row, f *queue.JobFilter) bool {
 func (r *row) passes(f *queue.JobFilter) bool {
 	switch {
 	case f.Before != 0 && r.seq >= f.Before,
-		len(f.IDs) > 0 && !slices.Contains(f.IDs, r.id),
 		f.State != "" && f.State != stateWords[r.state],
 		f.Outcome != 0 && (r.end == nil || r.end.Outcome != f.Outcome):
 		return false

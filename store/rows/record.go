@@ -18,6 +18,15 @@ func Record(c Columns) (r *job.Record, lost, err error) {
 	return r, lost, err
 }
 
+// Listed puts together what queue.History's Jobs lists: Record's columns, and [args] if they are asked for.
+func Listed(c Columns, args bool) (*job.Record, error) {
+	r, _, _, err := record(c)
+	if args {
+		r.Spec.Args = c.Bytes()
+	}
+	return r, err
+}
+
 // record also says whether the newest attempt ended with the job.
 func record(c Columns) (r *job.Record, inJob bool, lost, err error) {
 	r = &job.Record{Seq: c.Int()}

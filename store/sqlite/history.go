@@ -121,6 +121,9 @@ func (l *list) equal(to lead, table, column string, v rows.Value) {
 func listJobs(f *queue.JobFilter, most bool) (*list, error) {
 	to := leadTo(f, most)
 	l := &list{columns: recordColumns, seq: "j.seq", limit: queue.PageLimit(f.Limit)}
+	if f.Args {
+		l.columns += ", j.args"
+	}
 	live, ended := "LEFT", "LEFT" // a CROSS JOIN keeps the order of the tables
 	state, stated := rows.StateNumber(f.State)
 	if stated && rows.Unfinished(state) {
@@ -224,7 +227,7 @@ func (r *Reader) Jobs(ctx context.Context, f queue.JobFilter) ([]job.Record, err
 		}
 		q := l.query(db)
 		return q.each(func() error {
-			if rec, _, err := rows.Record(q); err == nil {
+			if rec, err := rows.Listed(q, f.Args); err == nil {
 				found = append(found, *rec)
 			}
 			return nil

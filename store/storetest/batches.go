@@ -230,6 +230,7 @@ func everything(jobs, requests int64) *names {
 		{State: "Running", Outcome: job.Failed},
 		{State: "Done", Channel: "main", Limit: 2},
 		{State: "nonsense"},
+		{Args: true},
 	}}
 	for i := int64(0); i <= jobs; i++ {
 		n.jobs = append(n.jobs, jobID(i))

@@ -72,6 +72,20 @@ func testFilters(t *testing.T, p *place) {
 	want.Spec.Args, want.Wake, want.Delay = nil, 0, 0
 	want.Last, want.LastEnd, want.End, want.Open, want.Tally.Attempts = &e.Attempt, &e, &open.End, true, 1
 	same(t, "a listed job", []job.Record{want}, list)
+
+	// What a lease reads: many jobs with their Args, one of which is none, and not what others have.
+	ids := []job.ID{jobID(1), jobID(5), jobID(9), jobID(6)}
+	p.commit(t, with(8, func(s *job.Spec) { s.Args = nil }))
+	var args []string
+	for _, r := range jobs(t, p.Store, queue.JobFilter{IDs: append(ids, jobID(8)), Args: true}) {
+		args = append(args, string(r.Spec.Args))
+	}
+	same(t, "args", []string{"", "args 6", "args 5", "args 1"}, args)
+	for _, r := range jobs(t, p.Store, queue.JobFilter{Args: true, Limit: 3}) {
+		if n := r.Seq; n != 8 && string(r.Spec.Args) != fmt.Sprintf("args %d", n) {
+			t.Errorf("job %d is listed with args %q", n, r.Spec.Args)
+		}
+	}
 }
 
 func testPages(t *testing.T, p *place) {
