@@ -167,6 +167,11 @@ func (w *world) compare(t *testing.T, model, store Store) {
 	if reflect.DeepEqual(want, got) {
 		return // much quicker than diff, and nearly always so
 	}
+	for i := range want.Lists {
+		if !reflect.DeepEqual(want.Lists[i], got.Lists[i]) {
+			w.t.Logf("the list of %+v differs", n.filters[i])
+		}
+	}
 	if d := diff(want, got); d != "" {
 		w.t.Fatalf("after batch %d (-model +store):\n%s", w.number, d)
 	}
