@@ -29,6 +29,7 @@ func (s *Store) commit(ctx context.Context, b *queue.Batch) error {
 	}
 	t.begin(ctx, s.life.epoch, b)
 	if err = s.batch.Write(t, b); err == nil {
+		t.started()
 		t.send(request{sql: `SELECT pg_notify('headrace', $1)`, params: [][]byte{[]byte(fmt.Sprint(b.Number))}})
 		err = t.finish()
 	}
@@ -46,6 +47,7 @@ type writer struct {
 	tables
 	head  *rows.Head // nil: to be read
 	usage map[usageKey]int64
+	own   ownRows
 	// after has, for lists that lose their oldest rows, the newest that is gone: what stands before it is dead.
 	after [rows.Count]int64
 	// looked is when such a list was found to have nothing that is too old.
@@ -55,10 +57,9 @@ type writer struct {
 	at     job.Time
 	next   rows.Head         // once the batch is stored
 	used   map[usageKey]bool // rows of usage that the batch has added
-	took   map[string]int64  // the count of the row that a series has
 	lost   map[rows.Query]int64
 	round  []rows.Value
-	begun  bool // the transaction is
+	begins bool // the transaction, with what is sent next
 }
 
 type usageKey struct {
@@ -70,8 +71,8 @@ type usageKey struct {
 const looksApart = time.Minute
 
 func (w *writer) begin(ctx context.Context, epoch int64, b *queue.Batch) {
-	w.ctx, w.number, w.at, w.begun = ctx, b.Number, b.At, false
-	w.used, w.took, w.lost = map[usageKey]bool{}, map[string]int64{}, map[rows.Query]int64{}
+	w.ctx, w.number, w.at, w.begins = ctx, b.Number, b.At, true
+	w.used, w.lost = map[usageKey]bool{}, map[rows.Query]int64{}
 	if w.usage == nil {
 		w.usage = map[usageKey]int64{}
 	}
@@ -82,6 +83,7 @@ func (w *writer) begin(ctx context.Context, epoch int64, b *queue.Batch) {
 // committed notes what the batch has made true.
 func (w *writer) committed() {
 	w.head = &w.next
+	w.own.bound()
 	for k := range w.used {
 		w.usage[k] = int64(w.number)
 	}
@@ -98,39 +100,56 @@ func (w *writer) committed() {
 
 // Read implements rows.Tables.
 func (w *writer) Read(q rows.Query, width int, keys []rows.Value, f func(int, rows.Columns) error) error {
-	switch q {
-	case rows.GetHead:
-		if h := w.head; h != nil {
-			return f(0, &cells{values: [][]byte{number(int64(h.Number)), number(int64(h.At)), number(h.Seq), number(int64(h.Dropped))}})
+	return w.ReadAll(rows.Ask{Query: q, Width: width, Keys: keys, Row: f})
+}
+
+// ReadAll implements rows.Tables.
+func (w *writer) ReadAll(asks ...rows.Ask) error {
+	left := make([]rows.Ask, 0, len(asks))
+	for _, a := range asks {
+		switch a.Query {
+		case rows.GetHead:
+			if h := w.head; h != nil {
+				err := a.Row(0, &cells{values: [][]byte{number(int64(h.Number)), number(int64(h.At)), number(h.Seq), number(int64(h.Dropped))}})
+				if err != nil {
+					return err
+				}
+				continue
+			}
+		case rows.OldRounds, rows.OldAnswers:
+			if looked := w.looked[a.Query]; looked != 0 && w.at >= looked && w.at < looked.Add(looksApart) {
+				continue
+			}
+			w.looked[a.Query] = w.at
+			a.Keys, a.Width = []rows.Value{a.Keys[0], {Kind: rows.Integer, Int: w.after[a.Query]}}, 2
+		case rows.GetLive:
+			if err := w.own.live(&a); err != nil {
+				return err
+			}
+		case rows.Took:
+			if err := w.own.learned(&a); err != nil {
+				return err
+			}
+		default:
+			// The others are asked as they come.
 		}
-	case rows.OldRounds, rows.OldAnswers:
-		if w.looked[q] != 0 && w.at >= w.looked[q] && w.at < w.looked[q].Add(looksApart) {
-			return nil
-		}
-		w.looked[q] = w.at
-		keys, width = []rows.Value{keys[0], {Kind: rows.Integer, Int: w.after[q]}}, 2
-	case rows.Took:
-		read := f
-		f = func(n int, c rows.Columns) error {
-			row := *c.(*cells)
-			took := row
-			took.Int()
-			w.took[series(keys[3*n:])] = took.Int()
-			return read(n, &row)
-		}
+		left = append(left, a)
 	}
-	if err := w.tables.Read(q, width, keys, f); err != nil {
+	if err := w.tables.ReadAll(left...); err != nil {
 		return err
 	}
-	if !w.begun {
-		w.begun = true
-		crash.Here(crash.CommitBegun)
+	if len(w.wait) == 0 {
+		w.started()
 	}
 	return nil
 }
 
-func series(row []rows.Value) string {
-	return row[0].Text + "\x00" + row[1].Text + "\x00" + row[2].Text
+// started is where the transaction has begun, or would have if it did not go to the server as a whole.
+func (w *writer) started() {
+	if w.begins {
+		w.begins = false
+		crash.Here(crash.CommitBegun)
+	}
 }
 
 // Write implements rows.Tables.
@@ -156,13 +175,11 @@ func (w *writer) Write(q rows.Query, row []rows.Value) error {
 		w.used[k] = true
 		row = append(row[:4:4], integer(first), integer(last), integer(int64(w.number)))
 	case rows.PutTook:
-		k := series(row)
-		before, ok := w.took[k]
-		if !ok || before == row[4].Int {
-			before = -1
-		}
-		w.took[k] = row[4].Int
-		row = append(row[:5:5], integer(before))
+		row = append(row[:5:5], integer(w.own.learn(row)))
+	case rows.AddLive, rows.PutLive:
+		w.own.put(row)
+	case rows.DropLive:
+		w.own.drop(row[0].Int)
 	case rows.DropRounds:
 		w.lost[rows.OldRounds] = row[0].Int
 		row = append(row[:1:1], integer(w.after[rows.OldRounds]))

@@ -7,3 +7,6 @@ func Deafen(ctx context.Context, l *Listener) error {
 	_, err := l.c.Exec(ctx, "UNLISTEN *")
 	return err
 }
+
+// Exchanges gives how often the store has sent the server something and waited for the answer.
+func Exchanges(s *Store) int64 { return s.exchanges.Load() }

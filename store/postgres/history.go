@@ -17,6 +17,7 @@ type list struct {
 	where         []string
 	params        [][]byte
 	limit         int
+	name          string // by which it is prepared, as the same is asked again and again; "": it is not
 }
 
 // add adds a condition; a ? in it stands for the parameter.
@@ -54,7 +55,7 @@ func (l *list) sql() string {
 	if len(l.where) > 0 {
 		sql += " WHERE " + strings.Join(l.where, " AND ")
 	}
-	return fmt.Sprintf("%s ORDER BY %s DESC LIMIT %d", sql, l.seq, l.limit)
+	return fmt.Sprintf("%s ORDER BY %s DESC LIMIT $%d::bigint", sql, l.seq, len(l.params)+1)
 }
 
 // listJobs gives the list for a filter whose State, if it has one, there is.
@@ -89,6 +90,9 @@ func listJobs(f *queue.JobFilter) *list {
 	l.text("j.channel", f.Channel)
 	l.text("j.kind", f.Kind)
 	l.before(f.Before)
+	if len(f.IDs) > 0 && len(l.where) == 1 && f.State == "" { // of one state, it may be another without a condition more
+		l.name = fmt.Sprintf("jobs_by_id_%t", f.Args)
+	}
 	return l
 }
 
@@ -110,7 +114,11 @@ func (r *Reader) Jobs(ctx context.Context, f queue.JobFilter) (found []job.Recor
 		return nil, nil
 	}
 	l := listJobs(&f)
-	err = r.read(ctx, func(t *tables) error {
+	read := r.read
+	if l.name != "" {
+		read = r.byKey
+	}
+	err = read(ctx, func(t *tables) error {
 		found = nil
 		return t.list(l, func(c rows.Columns) {
 			if rec, err := rows.Listed(c, f.Args); err == nil {
@@ -142,7 +150,8 @@ func (r *Reader) Builds(ctx context.Context, f queue.BuildFilter) (found []job.B
 }
 
 func (t *tables) list(l *list, f func(rows.Columns)) error {
-	t.send(request{sql: l.sql(), params: l.params, read: func(c *cells) error {
+	params := append(l.params, number(int64(l.limit)))
+	t.send(request{name: l.name, sql: l.sql(), params: params, read: func(c *cells) error {
 		f(c)
 		return nil
 	}})
@@ -151,27 +160,30 @@ func (t *tables) list(l *list, f func(rows.Columns)) error {
 
 // Refs implements queue.History.
 func (r *Reader) Refs(ctx context.Context, build job.ID) ([]job.Ref, error) {
-	return ask(ctx, r, "list references of build", build, rows.ReadRefs)
+	return ask(ctx, r, "list references of build", build, r.moment, rows.ReadRefs)
 }
 
 // Attempts implements queue.History.
 func (r *Reader) Attempts(ctx context.Context, id job.ID) ([]job.AttemptEnd, error) {
-	return ask(ctx, r, "list attempts of job", id, rows.ReadAttempts)
+	return ask(ctx, r, "list attempts of job", id, r.byKey, rows.ReadAttempts)
 }
 
 // Payload implements queue.History.
 func (r *Reader) Payload(ctx context.Context, id job.ID) (queue.Payload, error) {
-	return ask(ctx, r, "read payload of job", id, rows.ReadPayload)
+	return ask(ctx, r, "read payload of job", id, r.byKey, rows.ReadPayload)
 }
 
 // Dependents implements queue.History.
 func (r *Reader) Dependents(ctx context.Context, id job.ID) ([]job.ID, error) {
-	return ask(ctx, r, "list dependents of job", id, rows.ReadDependents)
+	return ask(ctx, r, "list dependents of job", id, r.byKey, rows.ReadDependents)
 }
 
 // ask reads what there is about one job or build.
-func ask[T any](ctx context.Context, r *Reader, what string, id job.ID, read func(rows.Tables, job.ID) (T, error)) (v T, err error) {
-	err = r.moment(ctx, func(t *tables) (err error) {
+func ask[T any](
+	ctx context.Context, r *Reader, what string, id job.ID,
+	lend func(context.Context, func(*tables) error) error, read func(rows.Tables, job.ID) (T, error),
+) (v T, err error) {
+	err = lend(ctx, func(t *tables) (err error) {
 		v, err = read(t, id)
 		return err
 	})

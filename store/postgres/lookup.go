@@ -67,7 +67,7 @@ func (s *Store) Lookup(ctx context.Context, q *queue.Query) (*queue.Found, error
 	w, err := s.writer(ctx)
 	if err == nil {
 		w.ctx = ctx
-		if err = rows.Lookup(&w.tables, q, f); err != nil {
+		if err = rows.Lookup(w, q, f); err != nil {
 			s.hangUp()
 		}
 	}
@@ -95,7 +95,7 @@ func (r *Reader) Lookup(ctx context.Context, q *queue.Query) (*queue.Found, erro
 
 // Feed implements queue.Store.
 func (r *Reader) Feed(ctx context.Context, after uint64, limit int) (rounds []queue.Round, err error) {
-	err = r.moment(ctx, func(t *tables) (err error) {
+	err = r.byKey(ctx, func(t *tables) (err error) {
 		rounds, err = rows.Rounds(t, after, limit)
 		return err
 	})

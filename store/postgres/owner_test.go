@@ -59,20 +59,21 @@ func own(address string) error {
 	for lines.Scan() {
 		switch lines.Text() {
 		case "submit":
-			receipt, err := q.Submit(ctx, queue.Submission{Jobs: []job.Spec{{Channel: "main", Kind: "test"}}})
+			spec := job.Spec{ID: q.NewID(), Channel: "main", Kind: "test"}
+			receipt, err := q.Submit(ctx, queue.Submission{Build: &job.Build{Name: "b"}, Jobs: []job.Spec{spec}, Refs: []job.Ref{{Job: spec.ID}}})
 			if err == nil {
-				last = receipt.Jobs[0].ID
+				last = receipt.Build
 			}
 			fmt.Println("submitted", last, err)
 		case "stop in a commit":
-			// A cancel has to read the job's row first, so that the process stops with its transaction open.
+			// The end of a build has to read its row first, so that the process stops with its transaction open.
 			crash.On(func(p crash.Point) {
 				if p == crash.CommitBegun {
 					crash.On(nil)
 					syscall.Kill(os.Getpid(), syscall.SIGSTOP) //nolint:errcheck // then the test waits in vain, and says so
 				}
 			})
-			fmt.Println("cancelled", q.CancelJob(ctx, last, job.ID{}, false, ""))
+			fmt.Println("cancelled", q.CancelBuild(ctx, last, false))
 		case "beat":
 			_, err := q.Heartbeat(ctx)
 			fmt.Println("beat", err)

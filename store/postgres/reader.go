@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"sync/atomic"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
@@ -18,6 +19,8 @@ import (
 type Reader struct {
 	config *pgx.ConnConfig
 	pool   *pgxpool.Pool
+	// exchanges with the server, of all connections.
+	exchanges atomic.Int64
 }
 
 var _ queue.History = (*Reader)(nil)
@@ -99,7 +102,7 @@ func (r *Reader) read(ctx context.Context, f func(*tables) error) error {
 			return err
 		}
 		defer c.Release()
-		t := &tables{ctx: ctx, c: c.Conn().PgConn(), known: known(c.Conn().PgConn())}
+		t := &tables{ctx: ctx, c: c.Conn().PgConn(), known: known(c.Conn().PgConn()), exchanges: &r.exchanges}
 		if err := f(t); err != nil {
 			// Nobody knows what it has prepared, and where its transaction stands.
 			hangUp(c.Conn())
@@ -109,14 +112,30 @@ func (r *Reader) read(ctx context.Context, f func(*tables) error) error {
 	})
 }
 
+// begins is how a read begins whose parts see one moment of the store.
+const begins = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
+
 // moment is read, with all of f seeing one moment of the store.
 func (r *Reader) moment(ctx context.Context, f func(*tables) error) error {
 	return r.read(ctx, func(t *tables) error {
-		t.send(request{sql: "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"})
+		t.send(request{sql: begins})
 		if err := f(t); err != nil {
 			return err
 		}
 		return t.finish()
+	})
+}
+
+// byKey is moment for an f that asks once, for records that it names. Their statements are planned once: a plan for each
+// call costs more than to find a few rows by their keys.
+func (r *Reader) byKey(ctx context.Context, f func(*tables) error) error {
+	const planOnce = `SELECT set_config('plan_cache_mode', 'force_generic_plan', true), set_config('enable_seqscan', 'off', true),
+		set_config('enable_hashjoin', 'off', true), set_config('enable_mergejoin', 'off', true)`
+	return r.read(ctx, func(t *tables) error {
+		t.send(request{sql: begins})
+		t.send(request{name: "plan_once", sql: planOnce})
+		t.last = true
+		return f(t)
 	})
 }
 

@@ -132,7 +132,7 @@ func (s *Store) use(ctx context.Context, c *pgx.Conn) error {
 		hangUp(c)
 		return err
 	}
-	s.conn, s.w = c, writer{tables: tables{c: c.PgConn(), known: map[string]bool{}}}
+	s.conn, s.w = c, writer{tables: tables{c: c.PgConn(), known: map[string]bool{}, exchanges: &s.exchanges}}
 	return nil
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/binary"
 	"errors"
+	"sync/atomic"
 
 	"github.com/jackc/pgx/v5/pgconn"
 
@@ -18,6 +19,10 @@ type tables struct {
 	known  map[string]bool // statements that the connection has prepared
 	wait   []request
 	gather [rows.Count][]column
+	// last: the transaction ends with the next exchange.
+	last bool
+	// exchanges counts how often the server was sent something and waited for.
+	exchanges *atomic.Int64
 }
 
 var _ rows.Tables = (*tables)(nil)
@@ -31,24 +36,44 @@ type request struct {
 	done   func(pgconn.CommandTag) error
 }
 
-// Read implements rows.Tables. What waits is sent before.
+// Read implements rows.Tables.
 func (t *tables) Read(q rows.Query, width int, keys []rows.Value, f func(int, rows.Columns) error) error {
-	s := &statements[q]
-	params := make([][]byte, width)
+	return t.ReadAll(rows.Ask{Query: q, Width: width, Keys: keys, Row: f})
+}
+
+// ReadAll implements rows.Tables. What waits is sent before; where there is nothing to ask, it goes on waiting.
+func (t *tables) ReadAll(asks ...rows.Ask) error {
+	asked := false
+	for i := range asks {
+		if a := &asks[i]; !a.Idle() {
+			t.ask(a)
+			asked = true
+		}
+	}
+	if !asked {
+		return nil
+	}
+	return t.exchange()
+}
+
+func (t *tables) ask(a *rows.Ask) {
+	s := &statements[a.Query]
+	params := make([][]byte, a.Width)
 	for i := range params {
 		var c column
-		for k := i; k < len(keys); k += width {
-			c.add(&keys[k])
+		for k := i; k < len(a.Keys); k += a.Width {
+			c.add(&a.Keys[k])
 		}
 		params[i] = c.wire(s.types[i])
 	}
+	keyed, row := a.Width > 0, a.Row
 	t.send(request{name: s.name, sql: s.sql, params: params, read: func(c *cells) error {
-		if width == 0 {
-			return f(0, c)
+		key := 0
+		if keyed {
+			key = int(c.Int()) - 1
 		}
-		return f(int(c.Int())-1, c)
+		return row(key, c)
 	}})
-	return t.exchange()
 }
 
 // Write implements rows.Tables.
@@ -90,6 +115,11 @@ func (t *tables) exchange() error {
 	if len(t.wait) == 0 {
 		return nil
 	}
+	if t.last {
+		t.last = false
+		t.commit()
+	}
+	t.exchanges.Add(1)
 	p := t.c.StartPipeline(t.ctx)
 	binaryForm := []int16{1}
 	for i := range t.wait {
@@ -145,7 +175,9 @@ func (t *tables) answers(p *pgconn.Pipeline) (first error) {
 					continue
 				}
 				row.values, row.at = v.Values(), 0
-				if err := r.read(&row); err != nil {
+				if err := r.read(&row); errors.Is(err, rows.ErrEnough) {
+					r.read = nil
+				} else if err != nil {
 					note(err)
 				} else if err := t.ctx.Err(); err != nil {
 					note(err)
@@ -278,18 +310,19 @@ func (c *column) wire(oid uint32) []byte {
 	return c.buf
 }
 
-// number is a parameter that is no array.
-func number(v int64) []byte { return binary.BigEndian.AppendUint64(nil, uint64(v)) }
-
 var errRolledBack = errors.New("the server rolled the transaction back")
 
 // finish ends the transaction well, with all that waits.
 func (t *tables) finish() error {
+	t.commit()
+	return t.exchange()
+}
+
+func (t *tables) commit() {
 	t.send(request{sql: "COMMIT", done: func(tag pgconn.CommandTag) error {
 		if tag.String() != "COMMIT" {
 			return errRolledBack
 		}
 		return nil
 	}})
-	return t.exchange()
 }

@@ -2,6 +2,7 @@ package rows
 
 import (
 	"github.com/headrace/headrace/job"
+	"github.com/headrace/headrace/queue"
 	"github.com/headrace/headrace/store/codec"
 )
 
@@ -12,52 +13,59 @@ type keys struct {
 	series                          []job.Series // those of took
 }
 
-// readAhead reads what the changes name and the batch does not make itself.
-func (b *Batch) readAhead(changes []job.Change) error {
+// readAhead reads the head, what the changes name and the batch does not make itself, and what may be too old to be kept:
+// all at once, however far the database is.
+func (b *Batch) readAhead(v *queue.Batch) error {
 	k := &b.keys
 	k.live, k.builds, k.jobs, k.drops, k.took = k.live[:0], k.builds[:0], k.jobs[:0], k.drops[:0], k.took[:0]
 	k.series = k.series[:0]
-	for _, c := range changes {
+	for _, c := range v.Changes {
 		b.name(c)
 	}
-	if err := b.readLive(); err != nil {
-		return err
+	rounds, answers := v.At.Add(-queue.FeedRetention), v.At.Add(-queue.AnswerRetention)
+	headless := true
+	err := b.t.ReadAll(
+		Ask{GetHead, 0, nil, func(_ int, c Columns) error {
+			headless = false
+			b.head = readHead(c)
+			return nil
+		}},
+		Ask{GetLive, 1, k.live, b.readLive},
+		Ask{GetBuild, 1, k.builds, b.readBuild},
+		Ask{HasJob, 1, k.jobs, func(i int, _ Columns) error {
+			b.known[k.jobs[i].ID] = true
+			return nil
+		}},
+		Ask{GetDropped, 1, k.drops, b.readDrop},
+		Ask{Took, 3, k.took, func(i int, c Columns) error {
+			b.took[k.series[i]] = readLearned(c)
+			return nil
+		}},
+		Ask{OldRounds, 1, []Value{number(int64(queue.FeedPortion))}, b.oldRounds.readBefore(rounds)},
+		Ask{OldAnswers, 1, []Value{number(int64(queue.AnswerPortion + 2*len(v.Answers)))}, b.oldAnswers.readBefore(answers)},
+	)
+	if err == nil && headless {
+		err = ErrHeadless
 	}
-	if err := b.readBuilds(); err != nil {
-		return err
-	}
-	err := b.read(HasJob, 1, k.jobs, func(i int, _ Columns) error {
-		b.known[k.jobs[i].ID] = true
-		return nil
-	})
-	if err != nil {
-		return err
-	}
-	err = b.read(GetDropped, 1, k.drops, func(i int, c Columns) error {
-		d := drop{seq: c.Int()}
-		// What an unreadable spec names stays behind as edges that lead to no job.
-		if s, err := codec.DecodeSpec(c.Bytes()); err == nil {
-			d.needs = s.Needs
-		}
-		d.outcome = job.Outcome(c.Int())
-		b.drops[k.drops[i].ID] = d
-		return nil
-	})
-	if err != nil {
-		return err
-	}
-	return b.read(Took, 3, k.took, func(i int, c Columns) error {
-		b.took[k.series[i]] = readLearned(c)
-		return nil
-	})
+	return err
 }
 
-// read asks unless there is nothing to ask.
-func (b *Batch) read(q Query, width int, keys []Value, f func(int, Columns) error) error {
-	if len(keys) == 0 {
+// portion is the first few rows of a list that lie before a moment.
+type portion struct {
+	last int64 // the last of them
+	any  bool
+}
+
+// readBefore finds them. The list is in the order of its making, so what follows a row that is not old is not looked at.
+func (p *portion) readBefore(moment job.Time) func(int, Columns) error {
+	return func(_ int, c Columns) error {
+		n, at := c.Int(), c.Int()
+		if job.Time(at) >= moment {
+			return ErrEnough
+		}
+		p.last, p.any = n, true
 		return nil
 	}
-	return b.t.Read(q, width, keys, f)
 }
 
 // unread is the place of what is named and not found, or not made yet.
@@ -145,16 +153,14 @@ func (b *Batch) nameLive(seq int64) {
 	}
 }
 
-func (b *Batch) readLive() error {
-	return b.read(GetLive, 1, b.keys.live, func(i int, c Columns) error {
-		seq := b.keys.live[i].Int
-		r := liveRow{seq: seq, stored: true, state: c.Int(), wake: c.Int(), delay: c.Int()}
-		r.attempt, r.tally, r.own = b.readBlob(c), b.readBlob(c), b.readBlob(c)
-		r.held, r.open = c.Bool(), c.Bool()
-		b.at[seq] = len(b.live)
-		b.live = append(b.live, r)
-		return nil
-	})
+func (b *Batch) readLive(i int, c Columns) error {
+	seq := b.keys.live[i].Int
+	r := liveRow{seq: seq, stored: true, state: c.Int(), wake: c.Int(), delay: c.Int()}
+	r.attempt, r.tally, r.own = b.readBlob(c), b.readBlob(c), b.readBlob(c)
+	r.held, r.open = c.Bool(), c.Bool()
+	b.at[seq] = len(b.live)
+	b.live = append(b.live, r)
+	return nil
 }
 
 // readBlob takes the next column into the batch's memory; nil for null.
@@ -165,12 +171,21 @@ func (b *Batch) readBlob(c Columns) []byte {
 	return b.kept(c.Append(b.buf))
 }
 
-func (b *Batch) readBuilds() error {
-	return b.read(GetBuild, 1, b.keys.builds, func(i int, c Columns) error {
-		r := buildRow{seq: c.Int(), priority: int32(c.Int()), active: c.Bool(), staged: c.Bool()}
-		r.outcome, r.ended = job.Outcome(c.Int()), job.Time(c.Int())
-		b.buildAt[b.keys.builds[i].ID] = len(b.builds)
-		b.builds = append(b.builds, r)
-		return nil
-	})
+func (b *Batch) readBuild(i int, c Columns) error {
+	r := buildRow{seq: c.Int(), priority: int32(c.Int()), active: c.Bool(), staged: c.Bool()}
+	r.outcome, r.ended = job.Outcome(c.Int()), job.Time(c.Int())
+	b.buildAt[b.keys.builds[i].ID] = len(b.builds)
+	b.builds = append(b.builds, r)
+	return nil
+}
+
+func (b *Batch) readDrop(i int, c Columns) error {
+	d := drop{seq: c.Int()}
+	// What an unreadable spec names stays behind as edges that lead to no job.
+	if s, err := codec.DecodeSpec(c.Bytes()); err == nil {
+		d.needs = s.Needs
+	}
+	d.outcome = job.Outcome(c.Int())
+	b.drops[b.keys.drops[i].ID] = d
+	return nil
 }

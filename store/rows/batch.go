@@ -48,6 +48,8 @@ type Batch struct {
 	// dropping: only rows that go were written since the last flush.
 	dropping bool
 
+	oldRounds, oldAnswers portion
+
 	feed []byte
 	row  []Value
 	keys keys
@@ -66,16 +68,13 @@ type learned struct {
 // Write stores the batch in the tables. After an error the transaction has to be taken back.
 func (b *Batch) Write(t Tables, v *queue.Batch) (err error) {
 	b.reset(t, v)
-	if b.head, err = ReadHead(t); err != nil {
+	if err := b.readAhead(v); err != nil {
 		return err
 	}
 	if v.Number != b.head.Number+1 {
 		return fmt.Errorf("the last batch has number %d: %w", b.head.Number, queue.ErrNumber)
 	}
 	if b.feed, err = codec.AppendChanges(b.feed, v.Changes); err != nil {
-		return err
-	}
-	if err := b.readAhead(v.Changes); err != nil {
 		return err
 	}
 	for _, c := range v.Changes {
@@ -119,6 +118,7 @@ func (b *Batch) reset(t Tables, v *queue.Batch) {
 	clear(b.drops)
 	clear(b.took)
 	b.forget()
+	b.oldRounds, b.oldAnswers = portion{}, portion{}
 	b.t, b.buf, b.live, b.builds, b.feed = t, b.buf[:0], b.live[:0], b.builds[:0], b.feed[:0]
 	b.place, b.dropping = int64(v.Number)<<placeBits, false
 }
@@ -276,46 +276,21 @@ func (b *Batch) flushFailures() error {
 
 // prune drops a portion of what is kept for a time only.
 func (b *Batch) prune(v *queue.Batch) error {
-	last, ok, err := b.older(OldRounds, queue.FeedPortion, v.At.Add(-queue.FeedRetention))
-	if err == nil && ok {
-		b.head.Dropped = uint64(last)
-		err = b.put(DropRounds, number(last))
+	if p := b.oldRounds; p.any {
+		b.head.Dropped = uint64(p.last)
+		if err := b.put(DropRounds, number(p.last)); err != nil {
+			return err
+		}
 	}
-	if err != nil {
-		return err
-	}
-	last, ok, err = b.older(OldAnswers, queue.AnswerPortion+2*len(v.Answers), v.At.Add(-queue.AnswerRetention))
-	if err == nil && ok {
-		err = b.put(DropAnswers, number(last))
-	}
-	if err != nil {
-		return err
+	if p := b.oldAnswers; p.any {
+		if err := b.put(DropAnswers, number(p.last)); err != nil {
+			return err
+		}
 	}
 	if first := queue.FirstSlice(v.At); first > queue.FirstSlice(b.head.At) {
 		return b.put(DropUsage, number(first))
 	}
 	return nil
-}
-
-// errEnough stops a reading; it reaches nobody.
-var errEnough = errors.New("enough")
-
-// older finds the last of the first few rows of a list that lie before a moment. The list is in the order of its
-// making, so what follows a row that is not old is not looked at.
-func (b *Batch) older(list Query, most int, moment job.Time) (last int64, ok bool, err error) {
-	b.row = append(b.row[:0], number(int64(most)))
-	err = b.t.Read(list, 1, b.row, func(_ int, c Columns) error {
-		n, at := c.Int(), c.Int()
-		if job.Time(at) >= moment {
-			return errEnough
-		}
-		last, ok = n, true
-		return nil
-	})
-	if errors.Is(err, errEnough) {
-		err = nil
-	}
-	return last, ok, err
 }
 
 // kept appends to the batch's memory and gives what was appended.

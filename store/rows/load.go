@@ -25,12 +25,16 @@ func ReadHead(t Tables) (Head, error) {
 	var h Head
 	err := ErrHeadless
 	if fault := t.Read(GetHead, 0, nil, func(_ int, c Columns) error {
-		h, err = Head{uint64(c.Int()), job.Time(c.Int()), c.Int(), uint64(c.Int())}, nil
+		h, err = readHead(c), nil
 		return nil
 	}); fault != nil {
 		err = fault
 	}
 	return h, err
+}
+
+func readHead(c Columns) Head {
+	return Head{uint64(c.Int()), job.Time(c.Int()), c.Int(), uint64(c.Int())}
 }
 
 // loading is one Load under way.
@@ -55,22 +59,21 @@ func (l *loading) run() error {
 	l.head = queue.Head{Number: h.Number, Seq: h.Seq}
 	var builds []job.ID
 	var seqs []Value
-	for _, step := range []func() error{
-		l.channels,
-		l.classes,
-		l.workers,
-		func() error { return l.usage(h.At) },
-		func() error {
-			return l.builds(func(b *job.BuildRecord) {
-				builds = append(builds, b.Build.ID)
-				seqs = append(seqs, number(b.Seq))
-			})
-		},
-		l.jobs,
-	} {
-		if err := step(); err != nil {
-			return err
-		}
+	err = l.t.ReadAll(
+		Ask{Channels, 0, nil, l.channel},
+		Ask{Classes, 0, nil, l.class},
+		Ask{Workers, 0, nil, l.worker},
+		Ask{Usage, 1, []Value{number(queue.FirstSlice(h.At))}, l.usage},
+		Ask{LiveBuilds, 0, nil, func(_ int, c Columns) error {
+			b := l.readBuild(c)
+			builds = append(builds, b.Build.ID)
+			seqs = append(seqs, number(b.Seq))
+			return l.fn(job.BuildAdded{BuildRecord: b})
+		}},
+		Ask{LiveJobs, 0, nil, l.job},
+	)
+	if err != nil {
+		return err
 	}
 	return l.refs(builds, seqs)
 }
@@ -79,82 +82,67 @@ func (l *loading) corrupt(table, key string, err error) {
 	l.head.Corrupt = append(l.head.Corrupt, queue.Corrupt{Table: table, Key: key, Err: err})
 }
 
-func (l *loading) channels() error {
-	return l.t.Read(Channels, 0, nil, func(_ int, c Columns) error {
-		name := c.Text()
-		v, err := codec.DecodeChannel(c.Bytes())
-		if err != nil {
-			l.corrupt("channel", name, err)
-			return nil
-		}
-		return l.fn(job.ChannelPut{Channel: v})
-	})
+func (l *loading) channel(_ int, c Columns) error {
+	name := c.Text()
+	v, err := codec.DecodeChannel(c.Bytes())
+	if err != nil {
+		l.corrupt("channel", name, err)
+		return nil
+	}
+	return l.fn(job.ChannelPut{Channel: v})
 }
 
-func (l *loading) classes() error {
-	return l.t.Read(Classes, 0, nil, func(_ int, c Columns) error {
-		k := job.Class{Channel: c.Text(), Kind: c.Text(), System: c.Text(), Features: c.Text(), Pin: c.Text()}
-		return l.fn(job.ClassMarked{Class: k, Since: job.Time(c.Int())})
-	})
+func (l *loading) class(_ int, c Columns) error {
+	k := job.Class{Channel: c.Text(), Kind: c.Text(), System: c.Text(), Features: c.Text(), Pin: c.Text()}
+	return l.fn(job.ClassMarked{Class: k, Since: job.Time(c.Int())})
 }
 
-func (l *loading) workers() error {
-	return l.t.Read(Workers, 0, nil, func(_ int, c Columns) error {
-		name := c.Text()
-		v, err := codec.DecodeWorker(c.Bytes())
-		if err != nil {
-			l.corrupt("worker", name, err)
-			return nil
-		}
-		return l.fn(job.WorkerPut{Worker: v})
-	})
+func (l *loading) worker(_ int, c Columns) error {
+	name := c.Text()
+	v, err := codec.DecodeWorker(c.Bytes())
+	if err != nil {
+		l.corrupt("worker", name, err)
+		return nil
+	}
+	return l.fn(job.WorkerPut{Worker: v})
 }
 
-func (l *loading) usage(at job.Time) error {
-	return l.t.Read(Usage, 1, []Value{number(queue.FirstSlice(at))}, func(_ int, c Columns) error {
-		u := job.UsagePut{Slice: c.Int(), Channel: c.Text(), Group: c.Text()}
-		u.Used = time.Duration(c.Int())
-		return l.fn(u)
-	})
+func (l *loading) usage(_ int, c Columns) error {
+	u := job.UsagePut{Slice: c.Int(), Channel: c.Text(), Group: c.Text()}
+	u.Used = time.Duration(c.Int())
+	return l.fn(u)
 }
 
-func (l *loading) builds(found func(*job.BuildRecord)) error {
-	return l.t.Read(LiveBuilds, 0, nil, func(_ int, c Columns) error {
-		b, err := Build(c)
-		if err != nil {
-			id := b.Build.ID
-			l.head.Corrupt = append(l.head.Corrupt, queue.Corrupt{Table: "build", Key: id.String(), Build: id, Seq: b.Seq, Err: err})
-			b = job.BuildRecord{Seq: b.Seq, At: b.At, Active: b.Active, Staged: b.Staged, Build: job.Build{ID: id}}
-		}
-		found(&b)
-		return l.fn(job.BuildAdded{BuildRecord: b})
-	})
+// readBuild gives a live build, or what stands for it.
+func (l *loading) readBuild(c Columns) job.BuildRecord {
+	b, err := Build(c)
+	if err != nil {
+		id := b.Build.ID
+		l.head.Corrupt = append(l.head.Corrupt, queue.Corrupt{Table: "build", Key: id.String(), Build: id, Seq: b.Seq, Err: err})
+		b = job.BuildRecord{Seq: b.Seq, At: b.At, Active: b.Active, Staged: b.Staged, Build: job.Build{ID: id}}
+	}
+	return b
 }
 
-func (l *loading) jobs() error {
-	return l.t.Read(LiveJobs, 0, nil, func(_ int, c Columns) error {
-		r, lost, err := Record(c)
-		if lost != nil {
-			l.corrupt("attempt", r.Spec.ID.String(), lost)
-			r.Held = false // nobody could let go of it
+func (l *loading) job(_ int, c Columns) error {
+	r, lost, err := Record(c)
+	if lost != nil {
+		l.corrupt("attempt", r.Spec.ID.String(), lost)
+		r.Held = false // nobody could let go of it
+	}
+	if err != nil {
+		v := queue.Corrupt{Table: "job", Key: r.Spec.ID.String(), Job: r.Spec.ID, Seq: r.Seq, Err: err}
+		r = standIn(r)
+		if r.End != nil {
+			v.Job = job.ID{}
 		}
-		if err != nil {
-			v := queue.Corrupt{Table: "job", Key: r.Spec.ID.String(), Job: r.Spec.ID, Seq: r.Seq, Err: err}
-			r = standIn(r)
-			if r.End != nil {
-				v.Job = job.ID{}
-			}
-			l.head.Corrupt = append(l.head.Corrupt, v)
-		}
-		return l.fn(job.JobAdded{Record: *r})
-	})
+		l.head.Corrupt = append(l.head.Corrupt, v)
+	}
+	return l.fn(job.JobAdded{Record: *r})
 }
 
 // refs gives each build its references.
 func (l *loading) refs(builds []job.ID, seqs []Value) error {
-	if len(builds) == 0 {
-		return nil
-	}
 	var refs []job.Ref
 	at := 0
 	give := func() error {

@@ -19,29 +19,20 @@ func Nothing() *queue.Found {
 	}
 }
 
-// Lookup adds to f what queue.Store's Lookup finds.
+// Lookup adds to f what queue.Store's Lookup finds: with one question, and one more for the results of jobs.
 func Lookup(t Tables, q *queue.Query, f *queue.Found) error {
-	l := lookup{t, q, f}
-	for _, step := range []func() error{l.jobs, l.ended, l.builds, l.answers, l.kept, l.cached, l.took} {
-		if err := step(); err != nil {
-			return err
-		}
+	l := lookup{q: q, f: f}
+	if err := t.ReadAll(append(l.ended(), l.jobs(), l.builds(), l.answers(), l.kept(), l.cached(), l.took())...); err != nil {
+		return err
 	}
-	return nil
+	return t.ReadAll(l.results()...)
 }
 
 type lookup struct {
-	t Tables
 	q *queue.Query
 	f *queue.Found
-}
-
-// read asks for each key, of which each has so many of the values; for none it asks nothing.
-func (l *lookup) read(q Query, width int, keys []Value, f func(key int, c Columns) error) error {
-	if len(keys) == 0 {
-		return nil
-	}
-	return l.t.Read(q, width, keys, f)
+	// Jobs whose last attempts' results stand with the job, and with the attempt.
+	own, earlier []*job.Record
 }
 
 func idents(ids []job.ID) []Value {
@@ -52,10 +43,8 @@ func idents(ids []job.ID) []Value {
 	return keys
 }
 
-// jobs finds jobs, and the results of their last attempts where those stand.
-func (l *lookup) jobs() error {
-	var own, earlier []*job.Record
-	err := l.read(SettledJob, 1, idents(l.q.Jobs), func(i int, c Columns) error {
+func (l *lookup) jobs() Ask {
+	return Ask{SettledJob, 1, idents(l.q.Jobs), func(i int, c Columns) error {
 		r, inJob, _, err := record(c)
 		if err != nil {
 			return nil
@@ -64,32 +53,31 @@ func (l *lookup) jobs() error {
 		switch {
 		case r.LastEnd == nil:
 		case inJob:
-			own = append(own, r)
+			l.own = append(l.own, r)
 		default:
-			earlier = append(earlier, r)
+			l.earlier = append(l.earlier, r)
 		}
 		return nil
-	})
-	if err != nil {
-		return err
+	}}
+}
+
+// results finds those of the last attempts of the jobs that were found.
+func (l *lookup) results() []Ask {
+	own, earlier := make([]Value, 0, len(l.own)), make([]Value, 0, 2*len(l.earlier))
+	for _, r := range l.own {
+		own = append(own, number(r.Seq))
 	}
-	keys := make([]Value, 0, max(len(own), 2*len(earlier)))
-	for _, r := range own {
-		keys = append(keys, number(r.Seq))
+	for _, r := range l.earlier {
+		earlier = append(earlier, number(r.Seq), number(r.LastEnd.Number))
 	}
-	err = l.read(LastResult, 1, keys, func(i int, c Columns) error { own[i].LastEnd.Result = c.Bytes(); return nil })
-	if err != nil {
-		return err
+	return []Ask{
+		{LastResult, 1, own, func(i int, c Columns) error { l.own[i].LastEnd.Result = c.Bytes(); return nil }},
+		{AttemptResult, 2, earlier, func(i int, c Columns) error { l.earlier[i].LastEnd.Result = c.Bytes(); return nil }},
 	}
-	keys = keys[:0]
-	for _, r := range earlier {
-		keys = append(keys, number(r.Seq), number(r.LastEnd.Number))
-	}
-	return l.read(AttemptResult, 2, keys, func(i int, c Columns) error { earlier[i].LastEnd.Result = c.Bytes(); return nil })
 }
 
 // ended finds attempts that ended before their jobs or with them; the latter stand over the former, as in a late finish.
-func (l *lookup) ended() error {
+func (l *lookup) ended() []Ask {
 	take := func(i int, c Columns) error {
 		lease := l.q.Leases[i]
 		e, err := codec.DecodeAttemptEnd(c.Bytes())
@@ -105,36 +93,33 @@ func (l *lookup) ended() error {
 		numbered = append(numbered, ident(lease.Job), number(lease.Attempt))
 		named = append(named, ident(lease.Job))
 	}
-	if err := l.read(AttemptEnd, 2, numbered, take); err != nil {
-		return err
-	}
-	return l.read(EndedAttempt, 1, named, take)
+	return []Ask{{AttemptEnd, 2, numbered, take}, {EndedAttempt, 1, named, take}}
 }
 
-func (l *lookup) builds() error {
-	return l.read(EndedBuild, 1, idents(l.q.Builds), func(i int, c Columns) error {
+func (l *lookup) builds() Ask {
+	return Ask{EndedBuild, 1, idents(l.q.Builds), func(i int, c Columns) error {
 		if b, err := Build(c); err == nil {
 			l.f.Builds[l.q.Builds[i]] = &b
 		}
 		return nil
-	})
+	}}
 }
 
-func (l *lookup) answers() error {
-	return l.read(GetAnswer, 1, idents(l.q.Requests), func(i int, c Columns) error {
+func (l *lookup) answers() Ask {
+	return Ask{GetAnswer, 1, idents(l.q.Requests), func(i int, c Columns) error {
 		l.f.Answers[l.q.Requests[i]] = c.Append([]byte{})
 		return nil
-	})
+	}}
 }
 
 // kept finds the newest success of each likeness. Nearly always it is the first that is looked at.
-func (l *lookup) kept() error {
+func (l *lookup) kept() Ask {
 	keys := make([]Value, 0, 5*len(l.q.Kept))
 	for i := range l.q.Kept {
 		k := l.q.Kept[i].Identity()
 		keys = append(keys, text(k.Key), text(k.Kind), text(k.Channel), number(job.Succeeded), number(int64(queue.KeptMost)))
 	}
-	return l.read(Kept, 5, keys, func(i int, c Columns) error {
+	return Ask{Kept, 5, keys, func(i int, c Columns) error {
 		k := l.q.Kept[i]
 		if _, ok := l.f.Kept[k]; ok {
 			return nil
@@ -146,42 +131,48 @@ func (l *lookup) kept() error {
 			l.f.Kept[k] = id
 		}
 		return nil
-	})
+	}}
 }
 
-func (l *lookup) cached() error {
+func (l *lookup) cached() Ask {
 	keys := make([]Value, 0, 3*len(l.q.Cached))
 	for _, k := range l.q.Cached {
 		keys = append(keys, text(k.Channel), text(k.Kind), text(k.Key))
 	}
-	return l.read(Failure, 3, keys, func(i int, c Columns) error {
+	return Ask{Failure, 3, keys, func(i int, c Columns) error {
 		if v, err := codec.DecodeFailure(c.Bytes()); err == nil {
 			l.f.Cached[l.q.Cached[i]] = &v
 		}
 		return nil
-	})
+	}}
 }
 
-func (l *lookup) took() error {
+func (l *lookup) took() Ask {
 	keys := make([]Value, 0, 3*len(l.q.Took))
 	for _, k := range l.q.Took {
 		keys = append(keys, text(k.Channel), text(k.Kind), text(k.Name))
 	}
-	return l.read(Took, 3, keys, func(i int, c Columns) error {
+	return Ask{Took, 3, keys, func(i int, c Columns) error {
 		l.f.Took[l.q.Took[i]] = readLearned(c).took
 		return nil
-	})
+	}}
 }
 
-// Rounds reads what queue.Store's Feed gives.
+// Rounds reads what queue.Store's Feed gives, with one question.
 func Rounds(t Tables, after uint64, limit int) ([]queue.Round, error) {
-	h, err := ReadHead(t)
-	if err != nil {
-		return nil, err
-	}
-	page := queue.NewFeedPage(after, h.Dropped, h.Number, limit)
-	if page.More() {
-		err = t.Read(Feed, 2, []Value{number(after), number(int64(limit))}, func(_ int, c Columns) error {
+	var page *queue.FeedPage
+	headless, wanted := ErrHeadless, false
+	err := t.ReadAll(
+		Ask{GetHead, 0, nil, func(_ int, c Columns) error {
+			h := readHead(c)
+			page, headless = queue.NewFeedPage(after, h.Dropped, h.Number, limit), nil
+			wanted = page.More()
+			return nil
+		}},
+		Ask{Feed, 2, []Value{number(after), number(int64(max(limit, 0)))}, func(_ int, c Columns) error {
+			if !wanted {
+				return ErrEnough
+			}
 			r := queue.Round{Number: uint64(c.Int()), At: job.Time(c.Int())}
 			var unreadable error
 			if page.More() {
@@ -189,7 +180,10 @@ func Rounds(t Tables, after uint64, limit int) ([]queue.Round, error) {
 			}
 			page.Add(r, unreadable)
 			return nil
-		})
+		}},
+	)
+	if err == nil {
+		err = headless
 	}
 	if err != nil {
 		return nil, err
@@ -231,12 +225,9 @@ func ReadAttempts(t Tables, id job.ID) ([]job.AttemptEnd, error) {
 		ended = append(ended, a)
 		return nil
 	}
-	for _, q := range []Query{Attempts, EndedAttempt} {
-		if err := t.Read(q, 1, []Value{ident(id)}, take); err != nil {
-			return nil, err
-		}
-	}
-	return ended, nil
+	key := []Value{ident(id)}
+	err := t.ReadAll(Ask{Attempts, 1, key, take}, Ask{EndedAttempt, 1, key, take})
+	return ended, err
 }
 
 // ReadPayload reads what queue.History's Payload gives.

@@ -1,13 +1,18 @@
 package rows
 
-import "github.com/headrace/headrace/job"
+import (
+	"errors"
+
+	"github.com/headrace/headrace/job"
+)
 
 // Tables runs statements in one transaction, or at one moment of the store. It says what of the driver went wrong.
 type Tables interface {
-	// Read runs a query once for each key, of which each has so many of the values; one that has no parameters runs
-	// once. It calls f with each row that it gives, with the number of its key: keys in order, and the rows of a key in the
-	// order of the query. It ends with the error that f gives. What c gives as bytes is f's.
+	// Read asks one question.
 	Read(q Query, width int, keys []Value, f func(key int, c Columns) error) error
+	// ReadAll asks several questions, one after the other, which a database that is far away is sent at once. It ends with
+	// the first error that an Ask's Row gives.
+	ReadAll(asks ...Ask) error
 	// Write runs a statement with one row of values, of which it keeps none. It may gather rows up to the next Flush and
 	// write them by statement, in the order of the numbers of the statements; no two rows of one statement that come
 	// between are about the same record, unless it is an Add.
@@ -15,6 +20,23 @@ type Tables interface {
 	// Flush writes what was gathered.
 	Flush() error
 }
+
+// Ask is a question: a query, once for each key, of which each has so many of the values. A query that has no parameters has
+// Width 0, and is asked once.
+type Ask struct {
+	Query Query
+	Width int
+	Keys  []Value
+	// Row is called with each row, with the number of its key: keys in order, and the rows of a key in the order of the query.
+	// What c gives as bytes is its own. ErrEnough ends the question and is no error.
+	Row func(key int, c Columns) error
+}
+
+// Idle reports whether there is nothing to ask: no key.
+func (a *Ask) Idle() bool { return a.Width > 0 && len(a.Keys) == 0 }
+
+// ErrEnough is what an Ask's Row gives if it wants no more rows.
+var ErrEnough = errors.New("enough")
 
 // Columns gives the columns of one row, in their order.
 type Columns interface {

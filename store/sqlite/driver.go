@@ -308,13 +308,27 @@ func (s *stmt) each(f func() error) error {
 
 // Read implements rows.Tables.
 func (c *conn) Read(q rows.Query, width int, keys []rows.Value, f func(key int, c rows.Columns) error) error {
-	key := 0
-	row := func() error { return f(key, c.stmts[q]) }
-	if width == 0 {
-		return c.query(q).each(row)
+	return c.ReadAll(rows.Ask{Query: q, Width: width, Keys: keys, Row: f})
+}
+
+// ReadAll implements rows.Tables.
+func (c *conn) ReadAll(asks ...rows.Ask) error {
+	for i := range asks {
+		if err := c.read(&asks[i]); err != nil && !errors.Is(err, rows.ErrEnough) {
+			return err
+		}
 	}
-	for ; len(keys) > 0; keys = keys[width:] {
-		if err := c.query(q).bind(keys[:width]...).each(row); err != nil {
+	return nil
+}
+
+func (c *conn) read(a *rows.Ask) error {
+	key := 0
+	row := func() error { return a.Row(key, c.stmts[a.Query]) }
+	if a.Width == 0 {
+		return c.query(a.Query).each(row)
+	}
+	for keys := a.Keys; len(keys) > 0; keys = keys[a.Width:] {
+		if err := c.query(a.Query).bind(keys[:a.Width]...).each(row); err != nil {
 			return err
 		}
 		key++
