@@ -176,8 +176,18 @@ func (w *writer) Write(q rows.Query, row []rows.Value) error {
 		row = append(row[:4:4], integer(first), integer(last), integer(int64(w.number)))
 	case rows.PutTook:
 		row = append(row[:5:5], integer(w.own.learn(row)))
-	case rows.AddLive, rows.PutLive:
+	case rows.AddLive:
 		w.own.put(row)
+		w.own.added(row[8].Int)
+	case rows.PutLive:
+		w.own.put(row)
+	case rows.PutProgress:
+		w.own.setBare(row[0].Int, false)
+	case rows.PutResult:
+		// To look whether there is one already costs as much again as to add it.
+		if w.own.bare[row[0].Int] {
+			q = rows.AddResult
+		}
 	case rows.DropLive:
 		w.own.drop(row[0].Int)
 	case rows.DropRounds:

@@ -12,6 +12,8 @@ import (
 type ownRows struct {
 	jobs map[int64]liveRow
 	took map[seriesKey]tookRow
+	// bare has true for jobs that have no row in result, and false for those that got one before their row in live.
+	bare map[int64]bool
 }
 
 // ownMost is how many rows of each kind are kept; one takes some 200 bytes.
@@ -47,7 +49,24 @@ func (o *ownRows) put(row []rows.Value) {
 	o.jobs[row[8].Int] = v
 }
 
-func (o *ownRows) drop(seq int64) { delete(o.jobs, seq) }
+func (o *ownRows) drop(seq int64) {
+	delete(o.jobs, seq)
+	delete(o.bare, seq)
+}
+
+// added notes that a job has come: nothing of it is anywhere but what the batch has written.
+func (o *ownRows) added(seq int64) {
+	if _, ok := o.bare[seq]; !ok {
+		o.setBare(seq, true)
+	}
+}
+
+func (o *ownRows) setBare(seq int64, bare bool) {
+	if o.bare == nil {
+		o.bare = map[int64]bool{}
+	}
+	o.bare[seq] = bare
+}
 
 // live answers a GetLive as far as it can, and leaves in it what has to be asked.
 func (o *ownRows) live(a *rows.Ask) error {
@@ -65,9 +84,20 @@ func (o *ownRows) live(a *rows.Ask) error {
 	}
 	row := a.Row
 	a.Keys = left
-	a.Row = func(key int, c rows.Columns) error { return row(places[key], c) }
+	a.Row = func(key int, c rows.Columns) error {
+		look := *c.(*cells)
+		state := look.Int()
+		look.at += 3 // wake, delay, attempt
+		if state <= ready && look.Null() {
+			o.setBare(left[key].Int, true) // it never ran
+		}
+		return row(places[key], c)
+	}
 	return nil
 }
+
+// ready is the greatest state of a job that does not run and has not ended.
+const ready = 1
 
 func (v *liveRow) cells() *cells {
 	return &cells{values: [][]byte{
@@ -124,6 +154,7 @@ func (o *ownRows) learn(row []rows.Value) (before int64) {
 func (o *ownRows) bound() {
 	trim(o.jobs)
 	trim(o.took)
+	trim(o.bare)
 }
 
 func trim[K comparable, V any](m map[K]V) {

@@ -50,6 +50,8 @@ var statements = [rows.Count]statement{
 	rows.PutResult: {sql: `INSERT INTO headrace.result AS r (seq, job, attempt, same)
 		SELECT * FROM unnest($1::bigint[], $2::bytea[], $3::bytea[], $4::boolean[])
 		ON CONFLICT (seq) DO UPDATE SET job = coalesce(excluded.job, r.job), attempt = excluded.attempt, same = excluded.same`},
+	rows.AddResult: {sql: `INSERT INTO headrace.result (seq, job, attempt, same)
+		SELECT * FROM unnest($1::bigint[], $2::bytea[], $3::bytea[], $4::boolean[])`},
 	rows.AddBuild: {sql: `INSERT INTO headrace.build (seq, id, at, name, priority, active, staged, outcome, ended, body)
 		SELECT * FROM unnest($1::bigint[], $2::uuid[], $3::bigint[], $4::text[], $5::bigint[], $6::boolean[], $7::boolean[], $8::bigint[], $9::bigint[], $10::bytea[])`},
 	rows.PutBuild: {sql: `UPDATE headrace.build b SET priority = v.priority, active = v.active, staged = v.staged, outcome = v.outcome, ended = v.ended

@@ -55,7 +55,10 @@ func (b *Batch) addJob(r *job.Record) error {
 	b.added[r.Spec.ID] = drop{seq: r.Seq, needs: r.Spec.Needs} // as ahead, unless one of that id has gone since
 	row := liveRow{
 		seq: r.Seq, touched: true, added: true, wake: int64(r.Wake), delay: int64(r.Delay),
-		tally: b.tally(&r.Tally), own: b.own(r.Own), held: r.Held, open: r.Open,
+		own: b.own(r.Own), held: r.Held, open: r.Open,
+	}
+	if r.Tally != (job.Tally{}) {
+		row.tally = b.tally(&r.Tally)
 	}
 	if r.Running {
 		row.state, row.attempt = running, b.kept(codec.AppendAttempt(b.buf, r.Last))
@@ -75,10 +78,8 @@ func (b *Batch) addJob(r *job.Record) error {
 	return nil
 }
 
+// tally is never nil: a row without one is that of a job that never ran.
 func (b *Batch) tally(v *job.Tally) []byte {
-	if *v == (job.Tally{}) {
-		return nil
-	}
 	return b.kept(codec.AppendTally(b.buf, v))
 }
 

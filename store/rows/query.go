@@ -25,6 +25,8 @@ const (
 	// PutResult: seq, [result of the job], [result of the attempt], same. One of the job that is null leaves that which is
 	// there.
 	PutResult
+	// AddResult: as PutResult, for a job that has none. A store may write so what comes as PutResult.
+	AddResult
 	// AddBuild: seq, id, at, name, priority, active, staged, outcome, ended, body.
 	AddBuild
 	// PutBuild: priority, active, staged, outcome, ended, seq; that is the key, and the rest stays.

@@ -57,6 +57,7 @@ var queries = [statements]string{
 	rows.PutAttempt: `INSERT OR REPLACE INTO attempt (seq, number, body, result) VALUES (?, ?, ?, ?)`,
 	rows.PutResult: `INSERT INTO result (seq, job, attempt, same) VALUES (?, ?, ?, ?) ON CONFLICT (seq) DO
 		UPDATE SET job = coalesce(excluded.job, job), attempt = excluded.attempt, same = excluded.same`,
+	rows.AddResult: `INSERT INTO result (seq, job, attempt, same) VALUES (?, ?, ?, ?)`,
 	rows.PutProgress: `INSERT INTO result (seq, job, same) VALUES (?, ?, 0) ON CONFLICT (seq) DO
 		UPDATE SET job = excluded.job`,
 	rows.GetDropped: `SELECT j.seq, j.spec, coalesce(e.outcome, 0) FROM job j LEFT JOIN ended e ON e.seq = j.seq

@@ -41,6 +41,7 @@ func Run(t *testing.T, open func(t testing.TB) Reopener) {
 		{"CancelledWhileRunning", testHeld},
 		{"LateFinish", testLateFinish},
 		{"Results", testResults},
+		{"Progress", testProgress},
 		{"EndedAttempts", testEndedAttempts},
 		{"NothingIsShared", testNothingShared},
 		{"Builds", testBuilds},

@@ -36,6 +36,8 @@ CREATE TABLE headrace.feed (
 	dropped bigint NOT NULL, -- newest round that the feed has lost
 	changes bytea NOT NULL
 );
+-- To compress each round costs the owner more than the room that it takes for a week.
+ALTER TABLE headrace.feed ALTER changes SET STORAGE EXTERNAL;
 INSERT INTO headrace.feed VALUES (0, 0, 0, 0, '');
 
 -- What never changes of a job. The columns before spec are left out of it.
