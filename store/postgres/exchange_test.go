@@ -1,6 +1,7 @@
 package postgres_test
 
 import (
+	"errors"
 	"fmt"
 	"testing"
 
@@ -89,6 +90,18 @@ func TestExchangesWithTheServer(t *testing.T) {
 		if got := postgres.Exchanges(s) - before; got != step.want {
 			t.Errorf("%s: %d exchanges, want %d", step.what, got, step.want)
 		}
+	}
+	// That there is nothing is no reason for another connection.
+	for range 3 {
+		if _, err := s.Payload(t.Context(), id(99)); !errors.Is(err, queue.ErrNotFound) {
+			t.Errorf("the payload of no job: %v", err)
+		}
+		if _, err := s.Feed(t.Context(), 1<<40, 1); err != nil {
+			t.Error(err)
+		}
+	}
+	if n := postgres.Connections(s); n != 1 {
+		t.Errorf("one after the other, they read with %d connections", n)
 	}
 	// What it believes is what is there: a job that has left memory has left.
 	if err := commit(job.JobProgress{Job: id(4), Seq: 4, Result: []byte("more")})(); err == nil {
