@@ -30,7 +30,7 @@ func (s *Store) commit(ctx context.Context, b *queue.Batch) error {
 	t.begin(ctx, s.life.epoch, b)
 	if err = s.batch.Write(t, b); err == nil {
 		t.started()
-		t.send(request{sql: `SELECT pg_notify('headrace', $1)`, params: [][]byte{[]byte(fmt.Sprint(b.Number))}})
+		t.send(request{name: "notify", sql: `SELECT pg_notify('headrace', $1)`, params: [][]byte{[]byte(fmt.Sprint(b.Number))}})
 		err = t.finish()
 	}
 	if err != nil {

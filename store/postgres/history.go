@@ -78,6 +78,7 @@ func listJobs(f *queue.JobFilter) *list {
 		// In the text, for the index that leaves out successes.
 		l.where = append(l.where, fmt.Sprintf("e.outcome = %d", f.Outcome))
 	}
+	l.from += sealed
 	if !f.Build.IsZero() {
 		l.add("j.id IN (SELECT r.job FROM headrace.build b JOIN headrace.build_ref r ON r.build = b.seq WHERE b.id = ?::uuid)", f.Build[:])
 	}
