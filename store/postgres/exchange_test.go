@@ -107,7 +107,14 @@ func TestExchangesWithTheServer(t *testing.T) {
 	if err := commit(job.JobProgress{Job: id(4), Seq: 4, Result: []byte("more")})(); err == nil {
 		t.Error("a job that has ended goes on: no error")
 	}
-	if err := reopen(); err != nil {
+	// And a store whose last batch was refused lets go at once.
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if n := run(t, address, "UPDATE headrace.life SET beats = 0 WHERE beats = 0"); n != 1 {
+		t.Error("the next owner waits for a sign of life of one that has closed its store")
+	}
+	if s, err = postgres.Open(t.Context(), address, postgres.Options{}); err != nil {
 		t.Fatal(err)
 	}
 	found, err := s.Lookup(t.Context(), &queue.Query{Took: []job.Series{series}, Jobs: []job.ID{id(4)}})
