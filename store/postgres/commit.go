@@ -30,16 +30,34 @@ func (s *Store) commit(ctx context.Context, b *queue.Batch) error {
 	t.begin(ctx, s.life.epoch, b)
 	if err = s.batch.Write(t, b); err == nil {
 		t.started()
-		t.send(request{sql: `SELECT pg_notify('headrace', $1)`, params: [][]byte{[]byte(fmt.Sprint(b.Number))}})
+		t.send(request{name: "notify", sql: `SELECT pg_notify('headrace', $1)`, params: [][]byte{[]byte(fmt.Sprint(b.Number))}})
 		err = t.finish()
 	}
 	if err != nil {
-		// What the server has of it goes with the session, and so does whatever this owner believes to be there.
-		s.hangUp()
+		s.takeBack()
 		return err
 	}
 	t.committed()
 	return nil
+}
+
+// takeBack undoes what the server has of a batch, and forgets whatever this owner believes to be there. Where only the batch
+// was wrong the connection stays: without one, a store cannot let go, and the next owner waits for Lapse. Else what
+// the server has of it goes with the session.
+func (s *Store) takeBack() {
+	t := &s.w.tables
+	if !t.torn {
+		t.wait = t.wait[:0]
+		if !s.w.begins {
+			t.send(request{sql: "ROLLBACK"})
+			t.exchange() //nolint:errcheck // it says so in torn
+		}
+	}
+	if t.torn {
+		s.hangUp()
+		return
+	}
+	s.w = writer{tables: tables{c: t.c, known: t.known, exchanges: t.exchanges}}
 }
 
 // writer is what the owner's connection knows between two commits: what this owner wrote last, it need not read.

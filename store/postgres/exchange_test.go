@@ -1,6 +1,7 @@
 package postgres_test
 
 import (
+	"errors"
 	"fmt"
 	"testing"
 
@@ -90,11 +91,30 @@ func TestExchangesWithTheServer(t *testing.T) {
 			t.Errorf("%s: %d exchanges, want %d", step.what, got, step.want)
 		}
 	}
+	// That there is nothing is no reason for another connection.
+	for range 3 {
+		if _, err := s.Payload(t.Context(), id(99)); !errors.Is(err, queue.ErrNotFound) {
+			t.Errorf("the payload of no job: %v", err)
+		}
+		if _, err := s.Feed(t.Context(), 1<<40, 1); err != nil {
+			t.Error(err)
+		}
+	}
+	if n := postgres.Connections(s); n != 1 {
+		t.Errorf("one after the other, they read with %d connections", n)
+	}
 	// What it believes is what is there: a job that has left memory has left.
 	if err := commit(job.JobProgress{Job: id(4), Seq: 4, Result: []byte("more")})(); err == nil {
 		t.Error("a job that has ended goes on: no error")
 	}
-	if err := reopen(); err != nil {
+	// And a store whose last batch was refused lets go at once.
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if n := run(t, address, "UPDATE headrace.life SET beats = 0 WHERE beats = 0"); n != 1 {
+		t.Error("the next owner waits for a sign of life of one that has closed its store")
+	}
+	if s, err = postgres.Open(t.Context(), address, postgres.Options{}); err != nil {
 		t.Fatal(err)
 	}
 	found, err := s.Lookup(t.Context(), &queue.Query{Took: []job.Series{series}, Jobs: []job.ID{id(4)}})

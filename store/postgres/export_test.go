@@ -10,3 +10,6 @@ func Deafen(ctx context.Context, l *Listener) error {
 
 // Exchanges gives how often the store has sent the server something and waited for the answer.
 func Exchanges(s *Store) int64 { return s.exchanges.Load() }
+
+// Connections gives how many connections the store has made to read with.
+func Connections(s *Store) int64 { return s.pool.Stat().NewConnsCount() }

@@ -78,6 +78,7 @@ func listJobs(f *queue.JobFilter) *list {
 		// In the text, for the index that leaves out successes.
 		l.where = append(l.where, fmt.Sprintf("e.outcome = %d", f.Outcome))
 	}
+	l.from += sealed
 	if !f.Build.IsZero() {
 		l.add("j.id IN (SELECT r.job FROM headrace.build b JOIN headrace.build_ref r ON r.build = b.seq WHERE b.id = ?::uuid)", f.Build[:])
 	}
@@ -90,7 +91,7 @@ func listJobs(f *queue.JobFilter) *list {
 	l.text("j.channel", f.Channel)
 	l.text("j.kind", f.Kind)
 	l.before(f.Before)
-	if len(f.IDs) > 0 && len(l.where) == 1 {
+	if len(f.IDs) > 0 && len(l.where) == 1 && f.State == "" { // of one state, it may be another without a condition more
 		l.name = fmt.Sprintf("jobs_by_id_%t", f.Args)
 	}
 	return l

@@ -9,14 +9,29 @@ import (
 	"github.com/headrace/headrace/store/rows"
 )
 
+// stream has the server give the jobs in their order as it finds them, by the keys of their rows: to gather and sort them
+// first takes twice as long, and writes to its disk. Pages that lie side by side are read about as quickly as in a scan.
+const stream = `SELECT set_config('enable_sort', 'off', true), set_config('random_page_cost', '1.1', true),
+	set_config('max_parallel_workers_per_gather', '0', true)`
+
 // Load implements queue.Store.
 func (r *Reader) Load(ctx context.Context, fn func(job.Change) error) (head queue.Head, err error) {
 	var refused error // by fn: given back as it is
+	var cut error     // of a connection that failed when fn had been told something: it is told nothing twice
 	err = r.moment(ctx, func(t *tables) (err error) {
-		head, err = rows.Load(t, func(v job.Change) error {
+		if cut != nil {
+			return cut
+		}
+		t.send(request{sql: stream, read: func(*cells) error { return nil }})
+		told := false
+		head, err = rows.Load(ctx, t, func(v job.Change) error {
+			told = true
 			refused = fn(v)
 			return refused
 		})
+		if told {
+			cut = err
+		}
 		return err
 	})
 	switch {

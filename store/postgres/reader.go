@@ -118,22 +118,25 @@ func (r *Reader) read(ctx context.Context, f func(*tables) error) error {
 		}
 		defer c.Release()
 		t := &tables{ctx: ctx, c: c.Conn().PgConn(), known: known(c.Conn().PgConn()), exchanges: &r.exchanges}
-		if err := f(t); err != nil {
+		err = f(t)
+		if t.torn || t.open {
 			// Nobody knows what it has prepared, and where its transaction stands.
 			hangUp(c.Conn())
-			return err
 		}
-		return nil
+		return err
 	})
 }
 
-// begins is how a read begins whose parts see one moment of the store.
-const begins = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
+// begin has all that is read until the end of the transaction see one moment of the store.
+func (t *tables) begin() {
+	t.open = true
+	t.send(request{sql: "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"})
+}
 
 // moment is read, with all of f seeing one moment of the store.
 func (r *Reader) moment(ctx context.Context, f func(*tables) error) error {
 	return r.read(ctx, func(t *tables) error {
-		t.send(request{sql: begins})
+		t.begin()
 		if err := f(t); err != nil {
 			return err
 		}
@@ -147,7 +150,7 @@ func (r *Reader) byKey(ctx context.Context, f func(*tables) error) error {
 	const planOnce = `SELECT set_config('plan_cache_mode', 'force_generic_plan', true), set_config('enable_seqscan', 'off', true),
 		set_config('enable_hashjoin', 'off', true), set_config('enable_mergejoin', 'off', true)`
 	return r.read(ctx, func(t *tables) error {
-		t.send(request{sql: begins})
+		t.begin()
 		t.send(request{name: "plan_once", sql: planOnce})
 		t.last = true
 		return f(t)

@@ -15,12 +15,16 @@ type statement struct {
 	types []uint32 // of the arrays' elements
 }
 
-// recordColumns are what rows.Record reads: of job j, live l and ended e. The newest attempt that ended before
-// its job is looked for by itself, since few jobs have one.
+// recordColumns are what rows.Record reads: of job j, live l, ended e and sealed s. The newest attempt that ended before its
+// job is looked for by itself where one counts: few jobs have one, and none that has no tally.
 const recordColumns = `j.seq, j.id, j.at, j.channel, j.kind, j.name, j.key, j.spec,
 	l.state, l.wake, l.delay, l.attempt, l.held, l.open, coalesce(l.tally, e.tally), coalesce(l.own, e.own),
-	e.body, e.attempt, (SELECT body FROM headrace.attempt WHERE seq = j.seq ORDER BY number DESC LIMIT 1), e.outcome,
-	CASE WHEN j.staging IS NOT NULL AND NOT EXISTS (SELECT 1 FROM headrace.build WHERE id = j.staging AND NOT staged) THEN j.staging END`
+	e.body, e.attempt, CASE WHEN coalesce(l.tally, e.tally) IS NOT NULL AND l.attempt IS NULL AND e.attempt IS NULL
+	THEN (SELECT body FROM headrace.attempt WHERE seq = j.seq ORDER BY number DESC LIMIT 1) END, e.outcome,
+	CASE WHEN s.id IS NULL THEN j.staging END`
+
+// sealed is the build that the job was made for, once it is complete.
+const sealed = ` LEFT JOIN headrace.build s ON s.id = j.staging AND NOT s.staged`
 
 const buildColumns = `b.seq, b.id, b.at, b.priority, b.active, b.staged, b.outcome, b.ended, b.body`
 
@@ -132,14 +136,14 @@ var statements = [rows.Count]statement{
 		ORDER BY u.slice, u.channel, u.grp, u.round DESC`},
 	rows.LiveBuilds: {sql: `SELECT ` + buildColumns + ` FROM headrace.build b WHERE outcome = 0 ORDER BY seq`},
 	rows.LiveJobs: {sql: `SELECT ` + recordColumns + ` FROM headrace.live l JOIN headrace.job j ON j.seq = l.seq
-		LEFT JOIN headrace.ended e ON e.seq = l.seq ORDER BY l.seq`},
+		LEFT JOIN headrace.ended e ON e.seq = l.seq` + sealed + ` ORDER BY l.seq`},
 	rows.Refs: {sql: `SELECT k.n, r.job, r.awaited, r.optional, r.priority, r.timeout, r.silence,
 		CASE WHEN j.seq IS NULL THEN r.ended ELSE coalesce(e.outcome, 0) END
 		FROM ` + seqKeys + ` JOIN headrace.build_ref r ON r.build = k.seq LEFT JOIN headrace.job j ON j.id = r.job
 		LEFT JOIN headrace.ended e ON e.seq = j.seq ORDER BY k.n, r.place`},
 
 	rows.SettledJob: {sql: `SELECT k.n, ` + recordColumns + ` FROM ` + idKeys + ` JOIN headrace.job j ON j.id = k.id
-		JOIN headrace.ended e ON e.seq = j.seq LEFT JOIN headrace.live l ON l.seq = j.seq WHERE l.seq IS NULL ORDER BY k.n`},
+		JOIN headrace.ended e ON e.seq = j.seq LEFT JOIN headrace.live l ON l.seq = j.seq` + sealed + ` WHERE l.seq IS NULL ORDER BY k.n`},
 	rows.LastResult: {sql: `SELECT k.n, CASE WHEN r.same THEN r.job ELSE r.attempt END
 		FROM ` + seqKeys + ` JOIN headrace.result r ON r.seq = k.seq ORDER BY k.n`},
 	rows.AttemptEnd: {sql: `SELECT k.n, a.body FROM unnest($1::uuid[], $2::bigint[]) WITH ORDINALITY AS k (id, number, n)

@@ -21,6 +21,8 @@ type tables struct {
 	gather [rows.Count][]column
 	// last: the transaction ends with the next exchange.
 	last bool
+	// open: a transaction has begun and its end is not sent; torn: an exchange has failed.
+	open, torn bool
 	// exchanges counts how often the server was sent something and waited for.
 	exchanges *atomic.Int64
 }
@@ -143,6 +145,7 @@ func (t *tables) exchange() error {
 	}
 	clear(t.wait)
 	t.wait = t.wait[:0]
+	t.torn = t.torn || err != nil
 	return err
 }
 
@@ -319,6 +322,7 @@ func (t *tables) finish() error {
 }
 
 func (t *tables) commit() {
+	t.open = false
 	t.send(request{sql: "COMMIT", done: func(tag pgconn.CommandTag) error {
 		if tag.String() != "COMMIT" {
 			return errRolledBack

@@ -20,10 +20,18 @@ func escaped(s string) string {
 	if !utf8.ValidString(s) {
 		s = strings.ToValidUTF8(s, "\uFFFD")
 	}
+	if !strings.ContainsAny(s, "\\\x00") {
+		return s
+	}
 	return escaper.Replace(s)
 }
 
-func unescaped(s string) string { return unescaper.Replace(s) }
+func unescaped(s string) string {
+	if strings.IndexByte(s, '\\') < 0 {
+		return s // nearly always, and a load has millions
+	}
+	return unescaper.Replace(s)
+}
 
 func uuid(id job.ID) pgtype.UUID { return pgtype.UUID{Bytes: id, Valid: true} }
 

@@ -57,7 +57,7 @@ func (b *Batch) addJob(r *job.Record) error {
 		seq: r.Seq, touched: true, added: true, wake: int64(r.Wake), delay: int64(r.Delay),
 		own: b.own(r.Own), held: r.Held, open: r.Open,
 	}
-	if r.Tally != (job.Tally{}) {
+	if r.Tally != (job.Tally{}) || r.LastEnd != nil {
 		row.tally = b.tally(&r.Tally)
 	}
 	if r.Running {
@@ -78,7 +78,7 @@ func (b *Batch) addJob(r *job.Record) error {
 	return nil
 }
 
-// tally is never nil: a row without one is that of a job that never ran.
+// tally is never nil: a row without one is that of a job that never ran, and has no attempts.
 func (b *Batch) tally(v *job.Tally) []byte {
 	return b.kept(codec.AppendTally(b.buf, v))
 }

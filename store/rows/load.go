@@ -1,6 +1,7 @@
 package rows
 
 import (
+	"context"
 	"errors"
 	"time"
 
@@ -40,15 +41,68 @@ func readHead(c Columns) Head {
 // loading is one Load under way.
 type loading struct {
 	t    Tables
-	fn   func(job.Change) error
 	head queue.Head
+
+	ready   []job.Change // not on their way yet
+	changes chan []job.Change
+	refused chan struct{} // closed once no more is wanted
 }
 
-// Load reads what queue.Store's Load gives, of one moment of the store.
-func Load(t Tables, fn func(job.Change) error) (queue.Head, error) {
-	l := loading{t: t, fn: fn}
-	err := l.run()
-	return l.head, err
+// Changes go from one goroutine to the other in portions, of which some may wait.
+const (
+	portionSize = 256
+	portions    = 8
+)
+
+// errRefused ends the reading; it reaches nobody.
+var errRefused = errors.New("no more is wanted")
+
+// Load reads what queue.Store's Load gives, of one moment of the store. While fn takes in what was read, the next is read
+// and decoded. It gives back the error of fn, or that of ctx, as it is, and calls fn no more after either.
+func Load(ctx context.Context, t Tables, fn func(job.Change) error) (queue.Head, error) {
+	l := loading{t: t, changes: make(chan []job.Change, portions), refused: make(chan struct{})}
+	var read error
+	go func() {
+		defer close(l.changes)
+		if read = l.run(); read == nil {
+			read = l.send()
+		}
+	}()
+	var refusal error
+	for portion := range l.changes {
+		for _, c := range portion {
+			if refusal != nil {
+				break
+			}
+			if refusal = fn(c); refusal == nil {
+				refusal = ctx.Err()
+			}
+			if refusal != nil {
+				close(l.refused)
+			}
+		}
+	}
+	if refusal != nil {
+		return l.head, refusal
+	}
+	return l.head, read
+}
+
+func (l *loading) fn(c job.Change) error {
+	if l.ready = append(l.ready, c); len(l.ready) < portionSize {
+		return nil
+	}
+	return l.send()
+}
+
+func (l *loading) send() error {
+	select {
+	case l.changes <- l.ready:
+		l.ready = make([]job.Change, 0, portionSize)
+		return nil
+	case <-l.refused:
+		return errRefused
+	}
 }
 
 func (l *loading) run() error {

@@ -13,7 +13,7 @@ import (
 func (r *Reader) Load(ctx context.Context, fn func(job.Change) error) (head queue.Head, err error) {
 	var refused error // by fn: given back as it is
 	err = r.long(ctx, func(c *conn) (err error) {
-		head, err = rows.Load(c, func(v job.Change) error {
+		head, err = rows.Load(ctx, c, func(v job.Change) error {
 			refused = fn(v)
 			return refused
 		})

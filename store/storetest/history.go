@@ -54,6 +54,8 @@ func testFilters(t *testing.T, p *place) {
 		{queue.JobFilter{Build: buildID(8)}, nil},
 		{queue.JobFilter{IDs: []job.ID{jobID(1), jobID(9), jobID(4), jobID(1)}}, []int64{4, 1}},
 		{queue.JobFilter{IDs: []job.ID{jobID(1), jobID(4)}, Outcome: job.Failed}, []int64{4}},
+		{queue.JobFilter{IDs: []job.ID{jobID(1), jobID(4)}, State: "Done"}, []int64{4}},
+		{queue.JobFilter{IDs: []job.ID{jobID(1), jobID(4)}, State: "Ready"}, []int64{1}},
 		{queue.JobFilter{Limit: 2}, []int64{6, 5}},
 		{queue.JobFilter{Limit: 2, Before: 5}, []int64{4, 3}},
 		{queue.JobFilter{Limit: -1, Before: 2}, []int64{1}},

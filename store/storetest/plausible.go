@@ -148,6 +148,7 @@ func (w *world) aboutDone(a *actor) []job.Change {
 func (w *world) aboutBuild() []job.Change {
 	if len(w.builds) == 0 || w.one(4) {
 		w.seq++
+		w.built[w.seq] = true
 		r := buildRecord(w.seq)
 		r.Staged, r.Active, r.Build.Labels = w.one(2), w.one(2), map[string]string{"k": w.text()}
 		w.builds = append(w.builds, r.Build.ID)
