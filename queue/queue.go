@@ -245,7 +245,8 @@ func (q *Queue) refuseAll(err error) {
 		s.drop()
 	}
 	q.stops = nil
-	q.awaited.wakeAll()
+	// Last, so that those who wait for an end ask the next owner, if there is one, and are not refused by chance.
+	defer q.awaited.wakeAll()
 	for {
 		select {
 		case c := <-q.calls:
