@@ -146,6 +146,7 @@ takes, keeps what came of it, and can always say why a job is or is not running.
   headrace why FILE JOB      tell why a job does not run, or how it ended
   headrace logs FILE JOB     show the output of a job
   headrace history FILE      show earlier runs
+  headrace dump FILE         write all that is stored as lines of JSON; load makes a store of it
 
 ` + exitHelp,
 		Version:       version,
@@ -159,6 +160,6 @@ takes, keeps what came of it, and can always say why a job is or is not running.
 		},
 	}
 	root.SetVersionTemplate("headrace {{.Version}}\n")
-	root.AddCommand(newRun(), newWhy(), newLogs(), newHistory(), newSchema(), newMan())
+	root.AddCommand(newRun(), newWhy(), newLogs(), newHistory(), newDump(), newLoad(), newSchema(), newMan())
 	return root
 }

@@ -40,6 +40,20 @@ func Compare(t *testing.T, model, open func(t testing.TB) Reopener) {
 	})
 }
 
+// Batches gives random plausible batches, one after the other, for an empty store; the same for the same seed.
+func Batches(seed int) []*queue.Batch {
+	return rapid.Custom(func(t *rapid.T) (list []*queue.Batch) {
+		w := &world{t: t, at: start}
+		for range rapid.IntRange(1, 12).Draw(t, "batches") {
+			if b := w.batch(); !w.bad {
+				list = append(list, b)
+			}
+			w.committed(!w.bad)
+		}
+		return list
+	}).Example(seed)
+}
+
 // world is what the random changes are about. Seqs of jobs and builds run from 1.
 type world struct {
 	t      *rapid.T
