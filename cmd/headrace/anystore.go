@@ -39,6 +39,9 @@ func addressOf(files []string, store string) (address, error) {
 	}
 	if isURL(store) {
 		a.database = store
+		if len(files) > 0 {
+			a.place = placeOf(files[0], "") // of the logs
+		}
 		return a, nil
 	}
 	if info, err := os.Stat(store); err == nil && !info.IsDir() && len(files) == 0 {

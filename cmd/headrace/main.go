@@ -146,7 +146,10 @@ takes, keeps what came of it, and can always say why a job is or is not running.
   headrace why FILE JOB      tell why a job does not run, or how it ended
   headrace logs FILE JOB     show the output of a job
   headrace history FILE      show earlier runs
-  headrace dump FILE         write all that is stored as lines of JSON; load makes a store of it
+  headrace check FILE        check that what is stored is sound
+  headrace backup FILE       copy what is stored into a file; restore makes a store of it
+  headrace dump FILE         write what is stored as lines of JSON; load makes a store of it
+  headrace move              copy a store from a folder into PostgreSQL, or back
 
 ` + exitHelp,
 		Version:       version,
@@ -160,6 +163,6 @@ takes, keeps what came of it, and can always say why a job is or is not running.
 		},
 	}
 	root.SetVersionTemplate("headrace {{.Version}}\n")
-	root.AddCommand(newRun(), newWhy(), newLogs(), newHistory(), newDump(), newLoad(), newSchema(), newMan())
+	root.AddCommand(newRun(), newWhy(), newLogs(), newHistory(), newDump(), newLoad(), newBackup(), newRestore(), newMove(), newCheck(), newSchema(), newMan())
 	return root
 }

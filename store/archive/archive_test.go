@@ -60,7 +60,7 @@ var lite = &backend{
 			err = errors.Join(sqlitex.ExecuteScript(c, strings.ReplaceAll(sql, "{s}", ""), nil), c.Close())
 		}
 		if err != nil {
-			t.Fatalf("%s: %v", sql, err)
+			t.Errorf("%s: %v", sql, err)
 		}
 	},
 }
@@ -151,6 +151,7 @@ var spoil = []string{
 // and so does a copy without a dump between.
 func TestDumpOfLoadedDumpIsThatDump(t *testing.T) {
 	t.Parallel()
+	pgtest.Shared(t)
 	for _, from := range []*backend{lite, postgre} {
 		t.Run(from.name, func(t *testing.T) {
 			t.Parallel()
@@ -230,6 +231,7 @@ func duplicate(t testing.TB, from *backend, address string, to *backend, copied 
 // Whatever goes wrong before the end leaves nothing that could be taken for a store that was loaded.
 func TestLoadThatFailsLeavesNothing(t *testing.T) {
 	t.Parallel()
+	pgtest.Shared(t)
 	for _, b := range []*backend{lite, postgre} {
 		t.Run(b.name, func(t *testing.T) {
 			t.Parallel()
@@ -286,6 +288,7 @@ func commit(t testing.TB, b *backend, address string, seed int) {
 
 func TestMakeRefusesWhatIsNotEmptyAndWhatIsOwned(t *testing.T) {
 	t.Parallel()
+	pgtest.Shared(t)
 	nothing := func(rows.Tables) error { return nil }
 	fill := func(tables rows.Tables) error {
 		_, err := rows.Fill(tables)

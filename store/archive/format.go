@@ -18,6 +18,8 @@ import (
 type form struct {
 	show  func(b []byte, v *rows.Value) []byte
 	parse func(raw json.RawMessage) (rows.Value, error)
+	// fault gives what is wrong with a blob; nil: none is.
+	fault func(blob []byte) error
 }
 
 // forms has the form of each column that is not written as its kind alone says.
@@ -51,7 +53,7 @@ var forms = map[string]form{
 	"ended.tally":   coded(codec.AppendTally, codec.DecodeTally),
 	"ended.own":     coded(codec.AppendOwn, codec.DecodeOwn),
 	"attempt.body":  coded(codec.AppendAttemptEnd, codec.DecodeAttemptEnd),
-	"round.changes": {showChanges, parseChanges},
+	"round.changes": {showChanges, parseChanges, func(b []byte) error { _, err := codec.DecodeChanges(b); return err }},
 }
 
 // kinds has the form of a kind of values.
@@ -59,22 +61,22 @@ var kinds = map[rows.Kind]form{
 	rows.Integer: integers(func(b []byte, n int64) []byte { return strconv.AppendInt(b, n, 10) },
 		func(raw json.RawMessage) (int64, error) { return parseInt(raw, 64) }),
 	rows.Text: {
-		func(b []byte, v *rows.Value) []byte { return appendText(b, v.Text) },
-		func(raw json.RawMessage) (rows.Value, error) {
+		show: func(b []byte, v *rows.Value) []byte { return appendText(b, v.Text) },
+		parse: func(raw json.RawMessage) (rows.Value, error) {
 			s, err := parseText(raw)
 			return rows.Value{Kind: rows.Text, Text: s}, err
 		},
 	},
 	rows.Blob: {
-		func(b []byte, v *rows.Value) []byte { return appendOpaque(b, v.Blob) },
-		func(raw json.RawMessage) (rows.Value, error) {
+		show: func(b []byte, v *rows.Value) []byte { return appendOpaque(b, v.Blob) },
+		parse: func(raw json.RawMessage) (rows.Value, error) {
 			o, err := parseOpaque(raw)
 			return rows.Value{Kind: rows.Blob, Blob: o}, err
 		},
 	},
 	rows.Boolean: {
-		func(b []byte, v *rows.Value) []byte { return strconv.AppendBool(b, v.Int != 0) },
-		func(raw json.RawMessage) (rows.Value, error) {
+		show: func(b []byte, v *rows.Value) []byte { return strconv.AppendBool(b, v.Int != 0) },
+		parse: func(raw json.RawMessage) (rows.Value, error) {
 			v := rows.Value{Kind: rows.Boolean}
 			on, err := parseBool(raw)
 			if on {
@@ -83,13 +85,13 @@ var kinds = map[rows.Kind]form{
 			return v, err
 		},
 	},
-	rows.ID: {showID, parseIDValue},
+	rows.ID: {show: showID, parse: parseIDValue},
 }
 
 func integers(show func([]byte, int64) []byte, parse func(json.RawMessage) (int64, error)) form {
 	return form{
-		func(b []byte, v *rows.Value) []byte { return show(b, v.Int) },
-		func(raw json.RawMessage) (rows.Value, error) {
+		show: func(b []byte, v *rows.Value) []byte { return show(b, v.Int) },
+		parse: func(raw json.RawMessage) (rows.Value, error) {
 			n, err := parse(raw)
 			return rows.Value{Kind: rows.Integer, Int: n}, err
 		},
@@ -165,6 +167,10 @@ func coded[T any](encode func([]byte, *T) []byte, decode func([]byte) (T, error)
 				return rows.Value{}, err
 			}
 			return rows.Value{Kind: rows.Blob, Blob: encode(nil, &record)}, nil
+		},
+		func(b []byte) error {
+			_, err := decode(b)
+			return err
 		},
 	}
 }
