@@ -99,6 +99,12 @@ func TestStoreGoesToPostgreSQLAndBack(t *testing.T) {
 	}
 	headrace(0, "restore", "--store", second, "--from", at("backup.db"))
 	same(second)
+	if out := headrace(0, "prune", "--store", second, "--keep", "0", "--all"); !strings.HasPrefix(out, "forgot 1 run and 3 jobs,") {
+		t.Errorf("prune: %s", out)
+	}
+	if out := headrace(0, "check", "--store", second); !strings.Contains(out, ": 0 jobs, 0 builds, ") || !strings.Contains(out, "all is well") {
+		t.Errorf("check after prune: %s", out)
+	}
 	if _, err := os.Stat(at("old/store.db")); errors.Is(err, fs.ErrNotExist) {
 		t.Error("move removed the old store")
 	}

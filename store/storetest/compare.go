@@ -84,9 +84,11 @@ type actor struct {
 	likeness   job.Likeness
 }
 
-func (w *world) pick(n int) int       { return rapid.IntRange(0, n-1).Draw(w.t, "pick") }
-func (w *world) one(in int) bool      { return w.pick(in) == 0 }
-func (w *world) text() string         { return []string{"", "a", "b", "ü \n'", "\x00c", "\\d\xff\xfe", "\\d\xff"}[w.pick(7)] }
+func (w *world) pick(n int) int  { return rapid.IntRange(0, n-1).Draw(w.t, "pick") }
+func (w *world) one(in int) bool { return w.pick(in) == 0 }
+func (w *world) text() string {
+	return []string{"", "a", "b", "ü \n'", "\x00c", "\\d\xff\xfe", "\\d\xff"}[w.pick(7)]
+}
 func (w *world) key() string          { return []string{"", "key 1", "key 2"}[w.pick(3)] }
 func (w *world) channel() string      { return []string{"main", "other"}[w.pick(2)] }
 func (w *world) kind() string         { return []string{"command", "other"}[w.pick(2)] }
