@@ -30,6 +30,7 @@ var floors = map[string]place{
 	"store/sqlite":        {floor: 4},
 	"store/postgres":      {floor: 4},
 	"store/storetest":     {floor: 3},
+	"store/archive":       {floor: 4},
 	"graph":               {floor: 3},
 	"api":                 {floor: 3},
 	"worker":              {floor: 4},

@@ -146,6 +146,11 @@ takes, keeps what came of it, and can always say why a job is or is not running.
   headrace why FILE JOB      tell why a job does not run, or how it ended
   headrace logs FILE JOB     show the output of a job
   headrace history FILE      show earlier runs
+  headrace check FILE        check that what is stored is sound
+  headrace backup FILE       copy what is stored into a file; restore makes a store of it
+  headrace dump FILE         write what is stored as lines of JSON; load makes a store of it
+  headrace prune FILE        forget old runs, with their jobs and logs
+  headrace move              copy a store from a folder into PostgreSQL, or back
 
 ` + exitHelp,
 		Version:       version,
@@ -159,6 +164,6 @@ takes, keeps what came of it, and can always say why a job is or is not running.
 		},
 	}
 	root.SetVersionTemplate("headrace {{.Version}}\n")
-	root.AddCommand(newRun(), newWhy(), newLogs(), newHistory(), newSchema(), newMan())
+	root.AddCommand(newRun(), newWhy(), newLogs(), newHistory(), newDump(), newLoad(), newBackup(), newRestore(), newMove(), newCheck(), newPrune(), newSchema(), newMan())
 	return root
 }

@@ -174,6 +174,24 @@ var statements = [rows.Count]statement{
 		LEFT JOIN headrace.result r ON r.seq = j.seq ORDER BY k.n`},
 	rows.Dependents: {sql: `SELECT k.n, j.id FROM ` + idKeys + ` JOIN headrace.edge d ON d.dep = k.id
 		JOIN headrace.job j ON j.seq = d.dependent ORDER BY k.n, d.dependent`},
+
+	// A row of the feed without changes only says where the store stands.
+	rows.AllChannels: {sql: `SELECT name, body FROM headrace.channel`},
+	rows.AllWorkers:  {sql: `SELECT name, body FROM headrace.worker`},
+	rows.AllClasses:  {sql: `SELECT channel, kind, system, features, pin, since FROM headrace.class`},
+	rows.AllUsage:    {sql: `SELECT DISTINCT ON (slice, channel, grp) slice, channel, grp, used FROM headrace.usage ORDER BY slice, channel, grp, round DESC`},
+	rows.AllTook:     {sql: `SELECT DISTINCT ON (channel, kind, name) channel, kind, name, took, count FROM headrace.took ORDER BY channel, kind, name, count DESC`},
+	rows.AllFailures: {sql: `SELECT channel, kind, key, body FROM headrace.cached_failure`},
+	rows.AllBuilds:   {sql: `SELECT seq, id, at, name, priority, active, staged, outcome, ended, body FROM headrace.build ORDER BY seq`},
+	rows.AllJobs:     {sql: `SELECT seq, id, at, channel, kind, name, key, spec, args, staging FROM headrace.job ORDER BY seq`},
+	rows.AllEdges:    {sql: `SELECT dep, dependent FROM headrace.edge ORDER BY dep, dependent`},
+	rows.AllRefs:     {sql: `SELECT build, job, place, awaited, optional, priority, timeout, silence, ended FROM headrace.build_ref ORDER BY build, job`},
+	rows.AllLive:     {sql: `SELECT state, wake, delay, attempt, tally, own, held, open, seq FROM headrace.live ORDER BY seq`},
+	rows.AllEnded:    {sql: `SELECT seq, outcome, body, attempt, tally, own FROM headrace.ended ORDER BY seq`},
+	rows.AllAttempts: {sql: `SELECT seq, number, body, result FROM headrace.attempt ORDER BY seq, number`},
+	rows.AllResults:  {sql: `SELECT seq, job, attempt, same FROM headrace.result ORDER BY seq`},
+	rows.AllRounds:   {sql: `SELECT number, at, changes FROM headrace.feed WHERE number > 0 AND changes <> '' ORDER BY number`},
+	rows.AllAnswers:  {sql: `SELECT request, at, reply FROM headrace.answer ORDER BY place`},
 }
 
 var arrays = regexp.MustCompile(`\$\d+::(\w+)\[\]`)

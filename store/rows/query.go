@@ -146,6 +146,40 @@ const (
 	// Dependents: job's id. It gives id, by seq.
 	Dependents
 
+	// AllChannels and those that follow give the columns of whole tables: see Wholes. Those with text in their key come in any
+	// order.
+	AllChannels
+	// AllWorkers: see AllChannels.
+	AllWorkers
+	// AllClasses: see AllChannels.
+	AllClasses
+	// AllUsage: see AllChannels.
+	AllUsage
+	// AllTook: see AllChannels.
+	AllTook
+	// AllFailures: see AllChannels.
+	AllFailures
+	// AllBuilds, by seq.
+	AllBuilds
+	// AllJobs, by seq.
+	AllJobs
+	// AllEdges, by dep and dependent.
+	AllEdges
+	// AllRefs, by build and job.
+	AllRefs
+	// AllLive, by seq.
+	AllLive
+	// AllEnded, by seq.
+	AllEnded
+	// AllAttempts, by seq and number.
+	AllAttempts
+	// AllResults, by seq.
+	AllResults
+	// AllRounds, by number.
+	AllRounds
+	// AllAnswers, in the order in which they came.
+	AllAnswers
+
 	// Count is how many statements there are.
 	Count
 )

@@ -115,6 +115,52 @@ func (c *conn) copyLog() (whole bool, err error) {
 	return whole, err
 }
 
+// fill writes what f does in one transaction. The file is a draft that nobody else knows: what is left of it after a crash is
+// thrown away, so that nothing need be kept for going back.
+func (c *conn) fill(f func(rows.Tables) error) (err error) {
+	if f == nil {
+		return nil
+	}
+	for _, pragma := range []string{"PRAGMA journal_mode = off", "PRAGMA synchronous = off"} {
+		if err := c.script(pragma); err != nil {
+			return err
+		}
+	}
+	if err := c.begin(qBegin); err != nil {
+		return err
+	}
+	if err := f(c); err != nil {
+		return errors.Join(err, c.end(false))
+	}
+	if err := c.end(true); err != nil {
+		return err
+	}
+	for _, pragma := range []string{"PRAGMA synchronous = full", "PRAGMA journal_mode = wal"} {
+		if err := c.script(pragma); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// copyInto writes the content into a file that is empty or is not there yet.
+func (c *conn) copyInto(path string) error {
+	return sqlitex.ExecuteTransient(c.db, "VACUUM INTO ?", &sqlitex.ExecOptions{Args: []any{path}})
+}
+
+// integrity gives what the engine finds wrong, but for the first few hundred findings none.
+func (c *conn) integrity() (found []string, err error) {
+	err = sqlitex.ExecuteTransient(c.db, "PRAGMA integrity_check(300)", &sqlitex.ExecOptions{
+		ResultFunc: func(s *sqlite.Stmt) error {
+			if line := s.ColumnText(0); line != "ok" {
+				found = append(found, line)
+			}
+			return nil
+		},
+	})
+	return found, err
+}
+
 // watch makes statements fail once ctx is done.
 func (c *conn) watch(ctx context.Context) { c.db.SetInterrupt(ctx.Done()) }
 

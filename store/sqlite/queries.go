@@ -125,4 +125,21 @@ var queries = [statements]string{
 	rows.Payload: `SELECT j.args, r.job FROM job j LEFT JOIN result r ON r.seq = j.seq WHERE j.id = ?`,
 	rows.Dependents: `SELECT j.id FROM edge d JOIN job j ON j.seq = d.dependent WHERE d.dep = ?
 		ORDER BY d.dependent`,
+
+	rows.AllChannels: `SELECT name, body FROM channel`,
+	rows.AllWorkers:  `SELECT name, body FROM worker`,
+	rows.AllClasses:  `SELECT channel, kind, system, features, pin, since FROM class`,
+	rows.AllUsage:    `SELECT slice, channel, grp, used FROM usage`,
+	rows.AllTook:     `SELECT channel, kind, name, took, count FROM took`,
+	rows.AllFailures: `SELECT channel, kind, key, body FROM cached_failure`,
+	rows.AllBuilds:   `SELECT seq, id, at, name, priority, active, staged, outcome, ended, body FROM build ORDER BY seq`,
+	rows.AllJobs:     `SELECT seq, id, at, channel, kind, name, key, spec, args, staging FROM job ORDER BY seq`,
+	rows.AllEdges:    `SELECT dep, dependent FROM edge ORDER BY dep, dependent`,
+	rows.AllRefs:     `SELECT build, job, place, awaited, optional, priority, timeout, silence, ended FROM build_ref ORDER BY build, job`,
+	rows.AllLive:     `SELECT state, wake, delay, attempt, tally, own, held, open, seq FROM live ORDER BY seq`,
+	rows.AllEnded:    `SELECT seq, outcome, body, attempt, tally, own FROM ended ORDER BY seq`,
+	rows.AllAttempts: `SELECT seq, number, body, result FROM attempt ORDER BY seq, number`,
+	rows.AllResults:  `SELECT seq, job, attempt, same FROM result ORDER BY seq`,
+	rows.AllRounds:   `SELECT number, at, changes FROM feed ORDER BY number`,
+	rows.AllAnswers:  `SELECT request, at, reply FROM answer ORDER BY place`,
 }

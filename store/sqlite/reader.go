@@ -104,6 +104,11 @@ func (r *Reader) release() error {
 
 // with lends f a connection that sees one moment of the store. It is for reads that end by themselves.
 func (r *Reader) with(ctx context.Context, f func(*conn) error) error {
+	return r.lend(ctx, func(c *conn) error { return c.reading(f) })
+}
+
+// lend lends f a connection that is in no transaction.
+func (r *Reader) lend(ctx context.Context, f func(*conn) error) error {
 	if !r.open {
 		return errClosed
 	}
@@ -117,7 +122,7 @@ func (r *Reader) with(ctx context.Context, f func(*conn) error) error {
 		return ctx.Err()
 	}
 	defer func() { r.idle <- c }()
-	return c.reading(f)
+	return f(c)
 }
 
 // long is with for reads that may take long: they stop when ctx does, and may have to let the log begin anew first.

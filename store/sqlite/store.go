@@ -115,17 +115,10 @@ func create(path string) error {
 	}
 	draft := path + ".new"
 	// What an earlier attempt left, and the log of a file that is no more: it would be played into the new one.
-	for _, stem := range []string{draft, path} {
-		for _, suffix := range []string{"-wal", "-shm", "-journal"} {
-			if err := os.Remove(stem + suffix); err != nil && !errors.Is(err, fs.ErrNotExist) {
-				return err
-			}
-		}
-	}
-	if err := os.Remove(draft); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	if err := errors.Join(discard(draft), discardLogs(path)); err != nil {
 		return err
 	}
-	if err := fill(draft); err != nil {
+	if err := fill(draft, nil); err != nil {
 		return err
 	}
 	if err := os.Rename(draft, path); err != nil {
@@ -134,13 +127,32 @@ func create(path string) error {
 	return syncDir(filepath.Dir(path))
 }
 
-// fill makes a store, closed and on disk.
-func fill(path string) error {
-	f, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_RDWR, 0o600)
+// discard removes a draft.
+func discard(path string) error {
+	err := os.Remove(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		err = nil
+	}
+	return errors.Join(err, discardLogs(path))
+}
+
+// discardLogs removes what the engine keeps beside a file.
+func discardLogs(path string) error {
+	for _, suffix := range []string{"-wal", "-shm", "-journal"} {
+		if err := os.Remove(path + suffix); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+	}
+	return nil
+}
+
+// fill makes a store, closed and on disk, with what f, if there is one, writes.
+func fill(path string, f func(rows.Tables) error) error {
+	file, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_RDWR, 0o600)
 	if err != nil {
 		return err
 	}
-	if err := f.Close(); err != nil {
+	if err := file.Close(); err != nil {
 		return err
 	}
 	c, err := dial(path, writing)
@@ -148,7 +160,7 @@ func fill(path string) error {
 		return err
 	}
 	// Closing copies the log into the file and syncs that.
-	return errors.Join(reason(prepare(c)), c.close())
+	return errors.Join(reason(prepare(c)), c.fill(f), c.close())
 }
 
 // syncDir makes the names in a folder last.

@@ -40,6 +40,20 @@ func Compare(t *testing.T, model, open func(t testing.TB) Reopener) {
 	})
 }
 
+// Batches gives random plausible batches, one after the other, for an empty store; the same for the same seed.
+func Batches(seed int) []*queue.Batch {
+	return rapid.Custom(func(t *rapid.T) (list []*queue.Batch) {
+		w := &world{t: t, at: start}
+		for range rapid.IntRange(1, 12).Draw(t, "batches") {
+			if b := w.batch(); !w.bad {
+				list = append(list, b)
+			}
+			w.committed(!w.bad)
+		}
+		return list
+	}).Example(seed)
+}
+
 // world is what the random changes are about. Seqs of jobs and builds run from 1.
 type world struct {
 	t      *rapid.T
@@ -71,9 +85,11 @@ type actor struct {
 	likeness   job.Likeness
 }
 
-func (w *world) pick(n int) int       { return rapid.IntRange(0, n-1).Draw(w.t, "pick") }
-func (w *world) one(in int) bool      { return w.pick(in) == 0 }
-func (w *world) text() string         { return []string{"", "a", "b", "ü \n'", "\x00c"}[w.pick(5)] }
+func (w *world) pick(n int) int  { return rapid.IntRange(0, n-1).Draw(w.t, "pick") }
+func (w *world) one(in int) bool { return w.pick(in) == 0 }
+func (w *world) text() string {
+	return []string{"", "a", "b", "ü \n'", "\x00c", "\\d\xff\xfe", "\\d\xff"}[w.pick(7)]
+}
 func (w *world) key() string          { return []string{"", "key 1", "key 2"}[w.pick(3)] }
 func (w *world) channel() string      { return []string{"main", "other"}[w.pick(2)] }
 func (w *world) kind() string         { return []string{"command", "other"}[w.pick(2)] }

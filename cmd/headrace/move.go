@@ -1,0 +1,90 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/headrace/headrace/internal/progress"
+	"github.com/headrace/headrace/queue"
+	"github.com/headrace/headrace/store/postgres"
+	"github.com/headrace/headrace/store/rows"
+	"github.com/headrace/headrace/store/sqlite"
+	"github.com/spf13/cobra"
+)
+
+func newMove() *cobra.Command {
+	var from, to string
+	cmd := &cobra.Command{
+		Use:   "move --from STORE --to STORE",
+		Short: "Copy a store from a folder into PostgreSQL, or back",
+		Long: `Copy all that one store holds into another, which must not exist, or be empty. A store is a folder, a database file or a
+postgres:// URL. Nobody may be using either meanwhile. All of it is there at the end, or nothing; running attempts go on at the new place,
+if their workers turn to it before their leases end. The old store stays as it was: remove it when you have seen the new one, and let
+nobody go on with both. Logs stay where they are.
+
+` + exitHelp,
+		Example: `  headrace move --from .headrace/build.yaml --to postgres://localhost/farm`,
+		Args:    cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if from == "" || to == "" {
+				return usage("say with --from and --to which stores")
+			}
+			old, err := addressOf(nil, from)
+			if err != nil {
+				return err
+			}
+			next, err := addressOf(nil, to)
+			if err != nil {
+				return err
+			}
+			if err := old.held(cmd.Context(), func() error { return next.copyOf(cmd.Context(), &old) }); err != nil {
+				return err
+			}
+			_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s holds all that %s does\n", progress.Clean(next.String()), progress.Clean(old.String()))
+			return err
+		},
+	}
+	cmd.Flags().StringVar(&from, "from", "", "the `store` that is to be copied")
+	cmd.Flags().StringVar(&to, "to", "", "the `store` that is to be made")
+	return cmd
+}
+
+// held does something while this process owns the store, so that nobody changes it meanwhile.
+func (a *address) held(ctx context.Context, do func() error) error {
+	s, err := a.own(ctx)
+	if err != nil {
+		return err
+	}
+	return errors.Join(do(), s.Close())
+}
+
+// ownedStore is a store of which this process is the owner.
+type ownedStore interface {
+	queue.Store
+	queue.History
+	Whole(ctx context.Context, f func(rows.Tables) error) error
+}
+
+// own makes this process the owner of a store that there is.
+func (a *address) own(ctx context.Context) (ownedStore, error) {
+	r, err := a.open(ctx) // It makes none where there is none.
+	if err != nil {
+		return nil, err
+	}
+	if err := r.Close(); err != nil {
+		return nil, err
+	}
+	if a.database != "" {
+		s, err := postgres.Open(ctx, a.database, postgres.Options{})
+		if err != nil {
+			return nil, fmt.Errorf("%v: %w", a, err)
+		}
+		return s, nil
+	}
+	s, err := sqlite.Open(ctx, a.path, sqlite.Options{})
+	if err != nil {
+		return nil, err
+	}
+	return s, nil
+}
