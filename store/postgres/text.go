@@ -3,10 +3,6 @@ package postgres
 import (
 	"strings"
 	"unicode/utf8"
-
-	"github.com/jackc/pgx/v5/pgtype"
-
-	"github.com/headrace/headrace/job"
 )
 
 // PostgreSQL's text knows no zero byte and nothing but UTF-8. The engine refuses such names where they come in; one that got
@@ -31,14 +27,4 @@ func unescaped(s string) string {
 		return s // nearly always, and a load has millions
 	}
 	return unescaper.Replace(s)
-}
-
-func uuid(id job.ID) pgtype.UUID { return pgtype.UUID{Bytes: id, Valid: true} }
-
-func uuids(ids []job.ID) []pgtype.UUID {
-	list := make([]pgtype.UUID, len(ids))
-	for i, id := range ids {
-		list[i] = uuid(id)
-	}
-	return list
 }
