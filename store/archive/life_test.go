@@ -22,7 +22,7 @@ type life struct {
 	jobs   []job.ID
 	builds []job.ID
 	leases []job.Lease
-	keys   int
+	uses   byte
 }
 
 var session = job.ID{7}
@@ -61,6 +61,14 @@ func (l *life) use(s storetest.Store, steps int) {
 	for range steps {
 		l.step(ctx)
 	}
+	// Whatever came before, something is left that could run if there were a worker for it, and something that waits for it.
+	l.uses++
+	first, second := job.ID{0: 'z', 14: l.uses, 15: 1}, job.ID{0: 'z', 14: l.uses, 15: 2}
+	_, err = q.Submit(ctx, queue.Submission{Jobs: []job.Spec{
+		{ID: first, Channel: "main", Kind: "k", System: "of no worker"},
+		{ID: second, Channel: "main", Kind: "k", Needs: []job.Need{{Job: first}}},
+	}})
+	l.must(err)
 	stop()
 	l.must(<-done)
 }

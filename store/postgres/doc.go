@@ -8,7 +8,7 @@
 // the way to a commit is ever found by a scan past dead rows: live rows are touched by their primary key alone, no index
 // names a state, and what changes often (the head, usage, learned durations) is added anew rather than rewritten, so that
 // long transactions of others slow nothing. Writes of one batch to one table are one statement; a commit is one exchange
-// with the server, or two where it has to read first.
+// with the server, or two where it has to read first: what the owner wrote last it knows (ownrows.go).
 //
 // What it does not do: install or configure a server, or listen for anything to hand out work: notifications are for those
 // who watch. Store's Commit is for one goroutine; everything else may be called from many. Start reading at store.go and
