@@ -22,7 +22,6 @@ type life struct {
 	jobs   []job.ID
 	builds []job.ID
 	leases []job.Lease
-	keys   int
 }
 
 var session = job.ID{7}

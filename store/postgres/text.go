@@ -5,10 +5,6 @@ import (
 	"strconv"
 	"strings"
 	"unicode/utf8"
-
-	"github.com/jackc/pgx/v5/pgtype"
-
-	"github.com/headrace/headrace/job"
 )
 
 // PostgreSQL's text knows no zero byte and nothing but UTF-8. The identity of a job without a key has both, and a name that got
@@ -56,14 +52,4 @@ func unescaped(s string) string {
 		b = append(b, before...)
 	}
 	return string(b)
-}
-
-func uuid(id job.ID) pgtype.UUID { return pgtype.UUID{Bytes: id, Valid: true} }
-
-func uuids(ids []job.ID) []pgtype.UUID {
-	list := make([]pgtype.UUID, len(ids))
-	for i, id := range ids {
-		list[i] = uuid(id)
-	}
-	return list
 }
