@@ -118,6 +118,8 @@ func (w *writer) Read(q rows.Query, width int, keys []rows.Value, f func(int, ro
 			w.took[series(keys[3*n:])] = took.Int()
 			return read(n, &row)
 		}
+	default:
+		// The others are read as they are.
 	}
 	if err := w.tables.Read(q, width, keys, f); err != nil {
 		return err
