@@ -336,7 +336,7 @@ func TestSuperviseByHandRefuses(t *testing.T) {
 func TestOutputs(t *testing.T) {
 	t.Parallel()
 	const build = `mkdir -p out/deep/er empty; echo a >out/a.txt; echo b >out/deep/b.txt; echo c >out/deep/er/c.txt; echo d >'d e.txt'; ` +
-		`ln -s a.txt out/inside; ln -s /etc/passwd out/outside; ln -s ../.. out/deep/up; ln -s nowhere out/dangling; mkfifo out/fifo; ln -s deep out/alias`
+		`mkdir -p own/.headrace; echo l >own/.headrace/log; echo f >own/f; ln -s a.txt out/inside; ln -s /etc/passwd out/outside; ln -s ../.. out/deep/up; ln -s nowhere out/dangling; mkfifo out/fifo; ln -s deep out/alias`
 	for _, tc := range []struct {
 		name   string
 		globs  []string
@@ -345,6 +345,8 @@ func TestOutputs(t *testing.T) {
 		text   string // in the message
 	}{
 		{"none", nil, "", 0, ""},
+		{"not what headrace keeps", []string{"own/**"}, "own/f", 0, ""},
+		{"but if it is named", []string{"own/.headrace/*"}, "own/.headrace/log", 0, ""},
 		{"one", []string{"out/a.txt"}, "out/a.txt", 0, ""},
 		{"star", []string{"out/*.txt", "out/a*"}, "out/a.txt", 0, ""},
 		{"any depth", []string{"out/**/*.txt"}, "out/a.txt out/deep/b.txt out/deep/er/c.txt", 0, ""},
@@ -376,6 +378,19 @@ func TestOutputs(t *testing.T) {
 	r, _ := run(t, t.Context(), Executor{}, Command{Shell: build, Dir: t.TempDir(), Outputs: []string{"out/a.txt"}}, nil)
 	if d := cmp.Diff([]Output{{Path: "out/a.txt", Size: 2, SHA256: sha256.Sum256([]byte("a\n"))}}, r.Outputs); d != "" {
 		t.Error(d)
+	}
+}
+
+// A job that takes its own folder away is to blame for that itself: to try it again would help nobody.
+func TestOutputsOfAFolderThatIsGone(t *testing.T) {
+	t.Parallel()
+	dir := filepath.Join(t.TempDir(), "own")
+	if err := os.Mkdir(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	r, _ := run(t, t.Context(), Executor{}, Command{Shell: "rm -r ../own", Dir: dir, Outputs: []string{"x"}}, nil)
+	if r.Outcome != job.Failed || r.Detail != job.MissingOutput || !strings.Contains(r.Message, "directory is gone") {
+		t.Errorf("%v/%v %q, want a verdict", r.Outcome, r.Detail, r.Message)
 	}
 }
 

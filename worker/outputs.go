@@ -17,6 +17,10 @@ import (
 	"github.com/headrace/headrace/job"
 )
 
+// ownFolder is where `headrace run` keeps its stores and logs, beside graph files: it changes with each run, and is nobody's output.
+// Only who names it means it.
+const ownFolder = ".headrace"
+
 // maxOutputs bounds the files that an attempt keeps.
 const maxOutputs = 100_000
 
@@ -54,6 +58,9 @@ func collect(ctx context.Context, dir string, globs []string) ([]Output, error) 
 		return nil, nil
 	}
 	root, err := os.OpenRoot(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, &globError{job.MissingOutput, fmt.Sprintf("output %q: the job's directory is gone", globs[0])}
+	}
 	if err != nil {
 		return nil, fmt.Errorf("open the job's directory: %v", err)
 	}
@@ -131,6 +138,9 @@ func (w *walk) expand(dir string, segs []string) error {
 		return err
 	}
 	for _, e := range names {
+		if e.Name() == ownFolder && e.IsDir() {
+			continue
+		}
 		full := path.Join(dir, e.Name())
 		if segs[0] == "**" {
 			// Links to folders are not followed here, as they may form a ring.
