@@ -16,7 +16,7 @@ func (q *Queue) Register(ctx context.Context, w job.Worker, running ...job.Lease
 	w, running = ownWorker(w), slices.Clone(running)
 	return change(ctx, q, command{name: "register a worker"}, func(r *round) ([]job.Change, error) {
 		// The machine hears that a session is alive once it is stored; until then the round knows.
-		if other, ok := r.sessions[w.Name]; ok && other != w.Session {
+		if other, ok := r.session(w.Name); ok && other != w.Session {
 			return nil, job.ErrWorkerLive
 		}
 		changes, err := q.machine.Register(r.at, w, running)
@@ -34,6 +34,15 @@ func (q *Queue) Register(ctx context.Context, w job.Worker, running ...job.Lease
 		})
 		return changes, nil
 	})
+}
+
+// session gives the newest one that registered under the name in a round that is not stored yet.
+func (r *round) session(name string) (session job.ID, ok bool) {
+	session, ok = r.sessions[name]
+	if !ok && r.q.aloft != nil {
+		session, ok = r.q.aloft.sessions[name]
+	}
+	return session, ok
 }
 
 // ownWorker gives a worker that shares no memory with the one given. What comes from a caller is copied before the owner sees
@@ -200,18 +209,24 @@ func (q *Queue) deleteEnded(ctx context.Context, id job.ID) error {
 	})
 }
 
-// dependents gives the jobs that name the job as a dependency, those made in this round included. It reads the history in the
+// dependents gives the jobs that name the job as a dependency, those that are not stored yet included. It reads the history in the
 // owner's round, so that none can come between; a deletion is rare enough for all others to wait for that.
 func (r *round) dependents(ctx context.Context, id job.ID) ([]job.ID, error) {
 	list, err := r.q.History.Dependents(ctx, id)
 	if err != nil {
 		return nil, &RetryError{Cause: err}
 	}
-	for _, c := range r.batch.Changes {
-		if a, ok := c.(job.JobAdded); ok && slices.ContainsFunc(a.Spec.Needs, func(n job.Need) bool { return n.Job == id }) {
-			list = append(list, a.Spec.ID)
+	add := func(changes []job.Change) {
+		for _, c := range changes {
+			if a, ok := c.(job.JobAdded); ok && slices.ContainsFunc(a.Spec.Needs, func(n job.Need) bool { return n.Job == id }) {
+				list = append(list, a.Spec.ID)
+			}
 		}
 	}
+	if r.q.aloft != nil {
+		add(r.q.aloft.batch.Changes)
+	}
+	add(r.batch.Changes)
 	return list, nil
 }
 
