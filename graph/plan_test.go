@@ -60,11 +60,23 @@ func TestPlan(t *testing.T) {
 			[]string{"c"},
 			4, 11, 8,
 		},
-		"exclusive waits": {
+		"exclusive goes before the longer paths of its priority": {
 			"a: {run: x, exclusive: true}, b: {run: x}, d: {run: x}", 3,
-			[]string{"d@0-3", "b@0-2", "a@3-4"},
+			[]string{"a@0-1", "d@1-4", "b@1-3"},
 			[]string{"d"},
 			3, 6, 4,
+		},
+		"exclusive waits, and is passed by what is more urgent alone": {
+			"a: {run: x, exclusive: true, needs: b}, b: {run: x}, c: {run: x, priority: 1, needs: d}, d: {run: x}, e: {run: x}", 2,
+			[]string{"d@0-3", "b@0-2", "c@3-8", "a@8-9", "e@9-10"},
+			[]string{"d", "c"},
+			3, 12, 10,
+		},
+		"a need is as urgent as its dependent": {
+			"a: {run: x, priority: 1, needs: b}, b: {run: x}, c: {run: x}", 1,
+			[]string{"b@0-2", "a@2-3", "c@3-8"},
+			[]string{"c"},
+			2, 8, 8,
 		},
 		"order lifts": {
 			"a: {run: x}, b: {run: x}, c: {run: x, needs: {a: order}}", 1,

@@ -20,11 +20,7 @@ func (s *session) forewarn() {
 }
 
 // announce tells what is to be done.
-func (s *session) announce(past *past, receipt *queue.Receipt) error {
-	took, err := durations(s.ctx, s.store, s.work)
-	if err != nil {
-		return err
-	}
+func (s *session) announce(past *past, receipt *queue.Receipt, took []time.Duration) {
 	var f *progress.Forecast
 	if took != nil {
 		f = &progress.Forecast{Estimates: took, Paths: paths(s.work.Graph, took), Slots: s.slots}
@@ -61,7 +57,6 @@ func (s *session) announce(past *past, receipt *queue.Receipt) error {
 			s.monitor.reuse(i, j.ID)
 		}
 	}
-	return nil
 }
 
 // announceWaits tells which jobs wait before their next attempt, for what earlier runs came to.

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"time"
 	"unicode/utf8"
 
 	"github.com/headrace/headrace/graph"
@@ -94,8 +95,9 @@ func (w *work) dir(i int) string {
 	return filepath.Join(w.base, w.Jobs[i].Dir)
 }
 
-// submission asks for all jobs of the graph; reuse says for which an earlier success will do.
-func (w *work) submission(newID func() job.ID, reuse []bool, logLimit int64) (queue.Submission, error) {
+// submission asks for all jobs of the graph; reuse says for which an earlier success will do, took how long they take, nil:
+// nobody knows.
+func (w *work) submission(newID func() job.ID, reuse []bool, took []time.Duration, logLimit int64) (queue.Submission, error) {
 	s := queue.Submission{
 		Build: &job.Build{Name: w.name},
 		Jobs:  make([]job.Spec, len(w.Jobs)),
@@ -114,6 +116,9 @@ func (w *work) submission(newID func() job.ID, reuse []bool, logLimit int64) (qu
 			ID: spec.ID, Name: j.Name, Channel: localChannel, Kind: worker.CommandKind, Key: w.keys[i],
 			System: j.System, Features: j.Features, Exclusive: j.Exclusive, Reuse: reuse[i], Args: args,
 			Retry: job.Retry{Failures: int32(min(j.Retries, 1<<30))},
+		}
+		if took != nil {
+			spec.Estimate = min(took[i], job.MaxDuration)
 		}
 		for _, n := range j.Needs {
 			spec.Needs = append(spec.Needs, job.Need{Job: s.Jobs[n.Job].ID, Policy: n.Policy})

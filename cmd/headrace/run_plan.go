@@ -43,7 +43,7 @@ type forecast struct {
 // plan shows what a run would do.
 func (o *runOptions) plan(ctx context.Context, w *work, stdout io.Writer) error {
 	f := &forecast{work: w, whole: len(w.Jobs)}
-	var took []time.Duration
+	estimate := map[string]time.Duration{}
 	store, err := placeOf(o.file, o.store).read(ctx)
 	switch {
 	case errors.Is(err, errNoRuns):
@@ -60,16 +60,16 @@ func (o *runOptions) plan(ctx context.Context, w *work, stdout io.Writer) error 
 		f.work = w.without(func(i int) bool { return !past.kept[i].IsZero() })
 		f.done = len(w.Jobs) - len(f.Jobs)
 		f.leaveOut(o)
-		if took, err = durations(ctx, store, f.work); err != nil {
+		took, err := durations(ctx, store, w)
+		if err != nil {
 			return err
+		}
+		for i, d := range took {
+			estimate[w.Jobs[i].Name] = d
 		}
 		f.known = took != nil
 	}
-	estimate := func(i int) time.Duration { return took[i] }
-	if took == nil {
-		estimate = nil
-	}
-	f.plan = f.work.Plan(o.slots, estimate)
+	f.plan = f.work.Plan(o.slots, func(i int) time.Duration { return estimate[f.Jobs[i].Name] })
 	out := bufio.NewWriter(stdout)
 	err = nil // There may be no runs yet.
 	if o.json {
