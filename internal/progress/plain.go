@@ -216,8 +216,13 @@ func (p *Plain) summary(e RunEnded) string {
 	}
 	p.listFailed(&b, "did not succeed:", &t.failed)
 	p.listFailed(&b, "did not succeed, but are optional:", &t.excused)
-	if e.Unfinished > 0 {
-		fmt.Fprintf(&b, "the next run goes on with the %s left\n", Count(e.Unfinished, "job"))
+	switch left := Count(e.Unfinished, "job"); {
+	case e.Store == StoreLost:
+		b.WriteString("the store is lost: the next run begins anew\n")
+	case e.Unfinished > 0 && e.Store == StoreFailed:
+		fmt.Fprintf(&b, "when the store can be used again, the next run goes on with the %s left\n", left)
+	case e.Unfinished > 0:
+		fmt.Fprintf(&b, "the next run goes on with the %s left\n", left)
 	}
 	return b.String()
 }
