@@ -47,7 +47,12 @@ func (p place) ownDatabase(ctx context.Context) (engineStore, error) {
 }
 
 // graph names the graph file in the database: by its name alone, as it may lie elsewhere on another machine.
-func (p place) graph() string { return filepath.Base(target(p.file)) }
+func (p place) graph() string {
+	if p.file == stream {
+		return "/dev/stdin" // No name of a file has a slash.
+	}
+	return filepath.Base(target(p.file))
+}
 
 // claimDatabase refuses a store that has the runs of another graph file: jobs are known by their names, which mean something else
 // there.

@@ -6,6 +6,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"path/filepath"
 	"regexp"
 	"time"
 
@@ -29,6 +30,21 @@ func isStream(file string) bool {
 	}
 	info, err := os.Stat(file)
 	return err == nil && !info.Mode().IsRegular()
+}
+
+// lasting gives the name of a graph file: where a path leads to an open regular file (/dev/stdin), that of this file, as it is found
+// by it later, too.
+func lasting(file string) string {
+	if !descriptor.MatchString(file) || isStream(file) {
+		return file
+	}
+	path := target(file)
+	if here, err := os.Getwd(); err == nil {
+		if near, err := filepath.Rel(here, path); err == nil && filepath.IsLocal(near) {
+			return near
+		}
+	}
+	return path
 }
 
 // inputName is how messages call a graph file.

@@ -89,7 +89,7 @@ func newRun() *cobra.Command {
 		Args:              cobra.MinimumNArgs(1),
 		ValidArgsFunction: completeJobs(0, true),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			o.file, o.targets = args[0], args[1:]
+			o.file, o.targets = lasting(args[0]), args[1:]
 			var err error
 			if o.logLimit, err = parseSize(limit); err != nil {
 				return usage("--log-limit: %v", err)

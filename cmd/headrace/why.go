@@ -212,7 +212,7 @@ func (p place) ended(ctx context.Context, h queue.History, a *answer, rec *job.R
 	}
 	switch {
 	case p.left(a.Job):
-		a.more = append(a.more, p.file+" has no such job any more")
+		a.more = append(a.more, p.spoken()+" has no such job any more")
 	case e.Outcome != job.Succeeded:
 		a.more = append(a.more, "the next headrace run tries it again")
 	}
