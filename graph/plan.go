@@ -39,17 +39,24 @@ type Step struct {
 //
 // The estimate of a job that is 0 or less means unknown and counts as one second; a nil function means
 // that all are. Estimates so long that their sum would not fit a time.Duration are cut.
-func (g *Graph) Plan(slots int, estimate func(i int) time.Duration) Plan {
+//
+// wait tells how long after the start of the run a job has to wait in any case, as for its back-off; a nil function means that none
+// has to. Critical, Width and Work take no notice.
+func (g *Graph) Plan(slots int, estimate, wait func(i int) time.Duration) Plan {
 	if len(g.Jobs) == 0 {
 		return Plan{}
 	}
-	p := planner{g: g, estimates: make([]time.Duration, len(g.Jobs))}
+	const longest = math.MaxInt64 / 2 // of all estimates, and of a wait
+	p := planner{g: g, estimates: make([]time.Duration, len(g.Jobs)), wait: wait}
+	if wait == nil {
+		p.wait = func(int) time.Duration { return 0 }
+	}
 	var plan Plan
 	for i := range p.estimates {
 		e := unknownEstimate
 		if estimate != nil {
 			if given := estimate(i); given > 0 {
-				e = min(given, math.MaxInt64/time.Duration(len(g.Jobs)))
+				e = min(given, longest/time.Duration(len(g.Jobs)))
 			}
 		}
 		p.estimates[i] = e
@@ -73,6 +80,7 @@ func (g *Graph) Plan(slots int, estimate func(i int) time.Duration) Plan {
 type planner struct {
 	g         *Graph
 	estimates []time.Duration
+	wait      func(i int) time.Duration
 	// start and list are what Graph.dependents gives.
 	start, list []int32
 	// remaining is the length of the longest path from the start of a job to the end of the run.
@@ -214,13 +222,20 @@ func (p *planner) run(slots int) []Step {
 		waits[dependent]++
 	}
 	ready := &readyHeap{p: p}
-	for i, w := range waits {
-		if w == 0 {
-			heap.Push(ready, int32(i))
+	var running, waiting finishHeap // waiting ends when its job is ready
+	var now time.Duration
+	release := func(i int32) {
+		if until := min(p.wait(int(i)), math.MaxInt64/2); until > now {
+			heap.Push(&waiting, Step{Job: int(i), Finish: until})
+		} else {
+			heap.Push(ready, i)
 		}
 	}
-	var running finishHeap
-	var now time.Duration
+	for i, w := range waits {
+		if w == 0 {
+			release(int32(i))
+		}
+	}
 	alone := false
 	for len(steps) < n || len(running) > 0 {
 		for len(ready.jobs) > 0 && len(running) < slots && !alone {
@@ -234,16 +249,25 @@ func (p *planner) run(slots int) []Step {
 			heap.Push(&running, step)
 			alone = exclusive
 		}
+		now = math.MaxInt64
+		for _, next := range []finishHeap{running, waiting} {
+			if len(next) > 0 {
+				now = min(now, next[0].Finish)
+			}
+		}
 		// All that end at one time release their dependents before the next choice.
-		for now = running[0].Finish; len(running) > 0 && running[0].Finish == now; {
+		for len(running) > 0 && running[0].Finish == now {
 			ended := heap.Pop(&running).(Step)
+			alone = false
 			for _, dependent := range p.dependents(ended.Job) {
 				if waits[dependent]--; waits[dependent] == 0 {
-					heap.Push(ready, dependent)
+					release(dependent)
 				}
 			}
 		}
-		alone = false
+		for len(waiting) > 0 && waiting[0].Finish == now {
+			heap.Push(ready, int32(heap.Pop(&waiting).(Step).Job))
+		}
 	}
 	return steps
 }

@@ -69,9 +69,11 @@ With --json each line is one event, a JSON object with the fields event and, of 
   run-stopping  why (failure, interrupt or fault), text
   run-ended     outcome (succeeded, failed, interrupted or aborted), exit_code, seconds, counts, reused, unfinished
 and with --dry-run
-  plan-job      job, start_seconds, seconds; in the order of their starts
+  plan-note     job, text: why it is run again, or waits
+  plan-job      job, start_seconds, seconds, until (of a wait from before it); in the order of their starts
   plan-unable   job, why: it cannot run on this machine, or needs one that cannot
-  plan          name, jobs, reused, unable, critical, critical_seconds, width, work_seconds, makespan_seconds, from_history
+  plan          name, jobs, reused, unable, stops (at those, before anything starts), critical, critical_seconds, width,
+                work_seconds, makespan_seconds, from_history
 
 `
 

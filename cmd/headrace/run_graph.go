@@ -13,6 +13,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/headrace/headrace/graph"
+	"github.com/headrace/headrace/internal/progress"
 	"github.com/headrace/headrace/job"
 	"github.com/headrace/headrace/queue"
 	"github.com/headrace/headrace/worker"
@@ -85,6 +86,11 @@ func (w *work) likeness(i int) job.Likeness {
 
 func (w *work) series(i int) job.Series {
 	return job.Series{Channel: localChannel, Kind: worker.CommandKind, Name: w.Jobs[i].Name}
+}
+
+// named is how displays know the i-th job, for which this one stands.
+func (w *work) named(i int, id job.ID) progress.Job {
+	return progress.Job{Index: i, Name: w.Jobs[i].Name, ID: id}
 }
 
 // dir gives the absolute folder in which the i-th job runs.

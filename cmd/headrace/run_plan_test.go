@@ -24,7 +24,7 @@ func TestRunStartsJobsInTheOrderOfThePlan(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
 		w, took := drawWork(r)
 		slots := rapid.IntRange(1, 4).Draw(r, "slots")
-		plan := w.Plan(slots, func(i int) time.Duration { return took[i] })
+		plan := w.Plan(slots, func(i int) time.Duration { return took[i] }, nil)
 		var want, got []string
 		for _, s := range plan.Steps {
 			want = append(want, fmt.Sprintf("%s at %v", w.Jobs[s.Job].Name, s.Start))

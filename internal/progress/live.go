@@ -247,7 +247,7 @@ func (l *Live) panel(cols, rows int) []string {
 		lines = append(lines, cut(fmt.Sprintf("  and %d more run", more), cols-1))
 	}
 	for i := range waiting {
-		lines = append(lines, cut("  "+pad(cut(Clean(waiting[i].Name), name-1), name)+" "+Clean(waiting[i].text()), cols-2))
+		lines = append(lines, cut("  "+pad(cut(Clean(waiting[i].Name), name-1), name)+" "+Clean(waiting[i].Text()), cols-2))
 	}
 	return append(lines, l.bar(cols))
 }
