@@ -55,8 +55,8 @@ With --json it is one object: builds, jobs, logs and bytes that went, kept (succ
 			switch {
 			case !age && !keep:
 				return usage("say with --older-than or --keep what is to go")
-			case o.older < 0 || o.keep < 0:
-				return usage("--older-than and --keep: want 0 or more")
+			case o.keep < 0:
+				return usage("--keep %d: want 0 or more", o.keep)
 			}
 			p := &pruner{pruneOptions: o, place: a.place, before: math.MaxInt64}
 			if age {
@@ -70,7 +70,7 @@ With --json it is one object: builds, jobs, logs and bytes that went, kept (succ
 		},
 	}
 	cmd.Flags().StringVar(&o.store, "store", "", storeUse)
-	cmd.Flags().DurationVar(&o.older, "older-than", 0, "forget what ended so long ago, as in 720h")
+	spanVar(cmd.Flags(), &o.older, "older-than", 0, "forget what ended so long ago, as in 720h")
 	cmd.Flags().IntVar(&o.keep, "keep", 0, "keep the newest `N` runs")
 	cmd.Flags().BoolVar(&o.all, "all", false, "also forget successes that the next run could use")
 	cmd.Flags().BoolVarP(&o.dryRun, "dry-run", "n", false, "only tell what would go")

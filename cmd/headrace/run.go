@@ -114,7 +114,7 @@ func newRun() *cobra.Command {
 	f.StringVar(&o.store, "store", "", "keep the store in this `folder` instead of .headrace/NAME beside the file, or in a PostgreSQL database: postgres://HOST/NAME")
 	f.StringVar(&limit, "log-limit", "0", "end a job as failed when it writes more output, as in 10MiB; 0: 64MiB")
 	f.StringSliceVar(&o.features, "feature", nil, "a feature that this machine has; may be repeated")
-	f.DurationVar(&o.retryDelay, "retry-delay", time.Minute, "wait so long before a second attempt after a fault of the infrastructure; three times as long before each further one")
+	spanVar(f, &o.retryDelay, "retry-delay", time.Minute, "wait so long before a second attempt after a fault of the infrastructure; three times as long before each further one")
 	return cmd
 }
 
@@ -127,8 +127,6 @@ func (o *runOptions) check() error {
 		return usage("--graph %q: want dot or svg", o.picture)
 	case o.colour != "auto" && o.colour != "always" && o.colour != "never":
 		return usage("--color %q: want auto, always or never", o.colour)
-	case o.retryDelay < 0:
-		return usage("--retry-delay %v: want 0 or more", o.retryDelay)
 	}
 	return nil
 }
