@@ -70,6 +70,7 @@ func execute(args []string, stdout, stderr io.Writer) int {
 	root.SetArgs(args)
 	root.SetOut(stdout)
 	root.SetErr(stderr)
+	strict(root)
 	cmd, err := root.ExecuteContextC(context.Background())
 	if err == nil {
 		return exitOK
@@ -82,12 +83,49 @@ func execute(args []string, stdout, stderr io.Writer) int {
 	case !began(cmd):
 		// Cobra's own: an unknown command or flag, a wrong number of arguments.
 		code = exitUsage
-		err = fmt.Errorf("%w\nsee: %s --help", err, cmd.CommandPath())
+		err = fmt.Errorf("%s\nsee: %s --help", nearest(err), cmd.CommandPath())
 	}
 	if e == nil || e.err != nil {
 		complain(stderr, err)
 	}
 	return code
+}
+
+// strict has the commands that cobra brings along refuse what they do not know, as all others do: they would print their own help,
+// and call that a success.
+func strict(root *cobra.Command) {
+	root.InitDefaultHelpCmd()
+	root.InitDefaultCompletionCmd()
+	for _, c := range root.Commands() {
+		switch c.Name() {
+		case "help":
+			c.Args = func(_ *cobra.Command, args []string) error {
+				if of, rest, err := root.Find(args); err != nil || len(rest) > 0 {
+					return fmt.Errorf("%s has no command %q", of.CommandPath(), rest[0])
+				}
+				return nil
+			}
+		case "completion":
+			c.Use = "completion SHELL"
+			c.Args = cobra.ArbitraryArgs
+			c.RunE = func(c *cobra.Command, args []string) error {
+				var known []string
+				for _, shell := range c.Commands() {
+					known = append(known, shell.Name())
+				}
+				return usage("completion %q: want one of %s", strings.Join(args, " "), strings.Join(known, ", "))
+			}
+		}
+	}
+}
+
+// nearest puts what cobra suggests for an unknown command on the line that says so.
+func nearest(err error) string {
+	text, names, ok := strings.Cut(err.Error(), "\n\nDid you mean this?\n")
+	if ok {
+		text += "; did you mean " + strings.Join(strings.Fields(names), " or ") + "?"
+	}
+	return text
 }
 
 // complain prints an error: a graph's problems as editors know them, all else after the program's name.
