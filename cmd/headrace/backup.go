@@ -25,7 +25,7 @@ logs are not part of it. headrace restore makes a store of it, and headrace chec
 
 ` + exitHelp,
 		Example: `  headrace backup build.yaml --to /backup/build-$(date +%F).db`,
-		Args:    cobra.MaximumNArgs(1),
+		Args:    arguments(0, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			a, err := addressOf(args, store)
 			if err != nil {
@@ -71,7 +71,7 @@ folder's store can be restored into PostgreSQL, and the other way round.
 
 ` + exitHelp,
 		Example: `  headrace restore build.yaml --from /backup/build-2026-11-30.db`,
-		Args:    cobra.MaximumNArgs(1),
+		Args:    arguments(0, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			a, err := addressOf(args, store)
 			if err != nil {

@@ -27,7 +27,7 @@ there with what is wrong with it ("error") and its bytes ("raw"), and is loaded 
 ` + exitHelp,
 		Example: `  headrace dump build.yaml | grep '"seq":12,'
   headrace dump --store postgres://localhost/farm --to farm.jsonl`,
-		Args: cobra.MaximumNArgs(1),
+		Args: arguments(0, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			a, err := addressOf(args, store)
 			if err != nil {
@@ -59,7 +59,7 @@ The numbers of a dump's lines are counted at its end, so that what was filtered 
 ` + exitHelp,
 		Example: `  headrace load build.yaml --from build.jsonl
   headrace dump build.yaml | headrace load --store postgres://localhost/farm`,
-		Args: cobra.MaximumNArgs(1),
+		Args: arguments(0, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			a, err := addressOf(args, store)
 			if err != nil {

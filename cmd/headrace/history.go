@@ -42,7 +42,7 @@ it may have run for longer.
 ` + exitHelp,
 		Example: `  headrace history build.yaml --limit 3
   headrace history build.yaml --job test`,
-		Args: cobra.ExactArgs(1),
+		Args: arguments(1, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if limit < 1 || limit > 10_000 {
 				return usage("--limit %d: want 1 to 10000", limit)

@@ -42,7 +42,7 @@ With --json each line is an object: time, stream (out or note), text, partial (n
 ` + exitHelp,
 		Example: `  headrace logs build.yaml test
   headrace logs build.yaml test -f --tail 10`,
-		Args:              cobra.ExactArgs(2),
+		Args:              arguments(2, 2),
 		ValidArgsFunction: completeJobs(1, false),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if o.attempt < 0 || o.tail < -1 {

@@ -11,6 +11,7 @@ import (
 	"syscall"
 
 	"github.com/headrace/headrace/graph"
+	"github.com/headrace/headrace/internal/progress"
 	"github.com/headrace/headrace/queue"
 	"github.com/headrace/headrace/store/sqlite"
 	"github.com/headrace/headrace/worker"
@@ -116,6 +117,16 @@ func strict(root *cobra.Command) {
 				return usage("completion %q: want one of %s", strings.Join(args, " "), strings.Join(known, ", "))
 			}
 		}
+	}
+}
+
+// arguments refuses a number of arguments that is not right; most below 0: any number is.
+func arguments(least, most int) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		if n := len(args); n < least || most >= 0 && n > most {
+			return fmt.Errorf("got %s, want: headrace %s", progress.Count(n, "argument"), cmd.Use)
+		}
+		return nil
 	}
 }
 

@@ -25,7 +25,7 @@ nobody go on with both. Logs stay where they are.
 
 ` + exitHelp,
 		Example: `  headrace move --from .headrace/build.yaml --to postgres://localhost/farm`,
-		Args:    cobra.NoArgs,
+		Args:    arguments(0, 0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if from == "" || to == "" {
 				return usage("say with --from and --to which stores")

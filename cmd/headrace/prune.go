@@ -45,7 +45,7 @@ With --json it is one object: builds, jobs, logs and bytes that went, kept (succ
 ` + exitHelp,
 		Example: `  headrace prune build.yaml --keep 20
   headrace prune build.yaml --older-than 720h --dry-run`,
-		Args: cobra.MaximumNArgs(1),
+		Args: arguments(0, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			a, err := addressOf(args, o.store)
 			if err != nil {
@@ -289,8 +289,8 @@ func (p *pruner) tell(out *bufio.Writer) error {
 		word = "would forget"
 	}
 	w := &p.went
-	_, err := fmt.Fprintf(out, "%s %s and %s, with %s of %d bytes\n", word, progress.Count(w.Builds, "run"), progress.Count(w.Jobs, "job"),
-		progress.Count(w.Logs, "log"), w.Bytes)
+	_, err := fmt.Fprintf(out, "%s %s and %s, with %s of %s\n", word, progress.Count(w.Builds, "run"), progress.Count(w.Jobs, "job"),
+		progress.Count(w.Logs, "log"), progress.Count(int(w.Bytes), "byte"))
 	if err == nil && w.Kept > 0 {
 		_, err = fmt.Fprintf(out, "%s that the next run can use %s (--all gives them up, too)\n", progress.Count(w.Kept, "old job"), stays(w.Kept))
 	}

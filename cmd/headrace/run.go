@@ -88,7 +88,7 @@ func newRun() *cobra.Command {
   headrace run build.yaml test -j 4 --keep-going
   headrace run build.yaml --dry-run
   headrace run build.yaml --graph svg > build.svg`,
-		Args:              cobra.MinimumNArgs(1),
+		Args:              arguments(1, -1),
 		ValidArgsFunction: completeJobs(0, true),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			o.file, o.targets = lasting(args[0]), args[1:]

@@ -36,7 +36,7 @@ job, until), start (a guess), text.
 
 ` + exitHelp,
 		Example: "  headrace why build.yaml test",
-		Args:    cobra.ExactArgs(2),
+		Args:    arguments(2, 2),
 
 		ValidArgsFunction: completeJobs(1, false),
 		RunE: func(cmd *cobra.Command, args []string) error {
