@@ -58,9 +58,9 @@ func inputName(file string) string {
 // patience is how long a graph may take to come before somebody is told what is waited for.
 const patience = time.Second
 
-// openInput opens a graph file, or the pipe or terminal from which a graph is to come. It tells stderr what it waits for, if
-// nothing comes for long; nil: nobody wants to know.
-func openInput(file string, stderr io.Writer) (io.ReadCloser, error) {
+// openInput opens a graph file, or the pipe or terminal from which what is to be read is to come. It tells stderr that it waits
+// for it, if nothing comes for long; nil: nobody wants to know.
+func openInput(file, what string, stderr io.Writer) (io.ReadCloser, error) {
 	kind, err := kindOf(file)
 	if err != nil {
 		return nil, usage("%s: %v", inputName(file), cause(err))
@@ -79,7 +79,7 @@ func openInput(file string, stderr io.Writer) (io.ReadCloser, error) {
 	in := &input{}
 	if stderr != nil {
 		in.late = time.AfterFunc(patience, func() {
-			fmt.Fprintf(stderr, "headrace: waiting for a graph on %s (%s)\n", name, kind)
+			fmt.Fprintf(stderr, "headrace: waiting for %s on %s (%s)\n", what, name, kind)
 		})
 	}
 	if file == stream {
@@ -159,7 +159,7 @@ func (in *input) Close() error {
 
 // parseInput reads a graph to run.
 func parseInput(file string, stderr io.Writer) (*graph.Graph, error) {
-	in, err := openInput(file, stderr)
+	in, err := openInput(file, "a graph", stderr)
 	if err != nil {
 		return nil, err
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/headrace/headrace/queue"
 	"github.com/headrace/headrace/store/sqlite"
 	"github.com/headrace/headrace/worker"
+	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/spf13/cobra"
 	driver "zombiezen.com/go/sqlite"
 )
@@ -153,9 +154,12 @@ func complain(stderr io.Writer, err error) {
 func explain(err error) string {
 	var held *queue.HeldError
 	var file *sqlite.FileError
+	var failed *pgconn.ConnectError
 	switch {
 	case errors.As(err, &held):
 		return held.Error()
+	case errors.As(err, &failed):
+		return "the database cannot be reached: " + strings.Join(reasons(failed, nil), "; ")
 	case errors.As(err, &file):
 		return advise(file)
 	case driver.ErrCode(err).ToPrimary() == driver.ResultIOErr:

@@ -38,6 +38,9 @@ nobody go on with both. Logs stay where they are.
 			if err != nil {
 				return err
 			}
+			if old.database == next.database && target(old.path) == target(next.path) {
+				return usage("--from and --to name the same store")
+			}
 			if err := old.held(cmd.Context(), func() error { return next.copyOf(cmd.Context(), &old) }); err != nil {
 				return err
 			}
@@ -78,7 +81,7 @@ func (a *address) own(ctx context.Context) (ownedStore, error) {
 	if a.database != "" {
 		s, err := postgres.Open(ctx, a.database, postgres.Options{})
 		if err != nil {
-			return nil, fmt.Errorf("%v: %w", a, err)
+			return nil, reached(a.String(), fmt.Errorf("%v: %w", a, err))
 		}
 		return s, nil
 	}
