@@ -107,6 +107,10 @@ func (a *address) open(ctx context.Context) (anyReader, error) {
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, usage("there is no store in %s", a)
 	}
+	var file *sqlite.FileError
+	if a.dir == "" && errors.As(err, &file) && file.Fault == sqlite.Damaged { // Its folder may hold anything else.
+		return nil, &exit{exitMachine, fmt.Errorf("the file %s is damaged, or no store of headrace", a)}
+	}
 	if err != nil {
 		return nil, err
 	}

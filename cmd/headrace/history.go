@@ -126,6 +126,9 @@ func (t *teller) tell(ctx context.Context, name string, limit int) error {
 	if err != nil {
 		return err
 	}
+	if len(builds) == 0 && t.json == nil {
+		fmt.Fprintf(t.out, "no run of %s is kept in %s\n", progress.Clean(t.spoken()), progress.Clean(t.place.name()))
+	}
 	next := job.Time(math.MaxInt64)
 	for i := range builds {
 		if i > 0 && t.json == nil {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"strconv"
 	"strings"
@@ -79,10 +80,11 @@ func execute(args []string, stdout, stderr io.Writer) int {
 	}
 	code := exitMachine
 	var e *exit
+	var write *fs.PathError // cobra's own, too: of --version
 	switch {
 	case errors.As(err, &e):
 		code = e.code
-	case !began(cmd):
+	case !began(cmd) && !errors.As(err, &write):
 		// Cobra's own: an unknown command or flag, a wrong number of arguments.
 		code = exitUsage
 		err = fmt.Errorf("%s\nsee: %s --help", nearest(err), cmd.CommandPath())
