@@ -30,7 +30,7 @@
 //	system       where it can run, as x86_64-linux
 //	features     what a worker must have
 //	priority     the greater runs first
-//	exclusive    whether it has its worker for itself
+//	exclusive    whether it has its worker for itself; it goes before the others of its priority
 //	key          an identity in place of the computed one; see Graph.Keys
 //	outputs      globs of files to keep, relative to dir; see MatchOutput
 //	optional     whether its failure leaves the build a success; a job that is not, and needs its success,

@@ -29,6 +29,9 @@ func (p place) openRuns(ctx context.Context) (storeReader, error) {
 		if _, err := os.Stat(p.file); err != nil && p.file != stream {
 			return nil, usage("graph file %q: no such file, and no runs of it are kept in %s", p.file, p.name())
 		}
+		if _, err := kindOf(p.file); err != nil && p.file != stream {
+			return nil, usage("%s: %v", inputName(p.file), err)
+		}
 		return nil, &exit{exitUsage, &notRunError{fmt.Sprintf("nothing of %s has been run yet (looked in %s); run it: %s", p.spoken(), p.name(), p.command("run"))}}
 	}
 	return r, err
