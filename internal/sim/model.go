@@ -21,6 +21,7 @@ type model struct {
 	workers  []*mWorker // by name
 	gone     []mWorker  // what workers were before they changed or went, which is when they were seen last
 	past     []*mRun    // the attempts that have ended, in that order
+	stored   []*mRun    // if it is set, those of them that ended before the round under way
 	channels map[string]job.Channel
 	failures map[job.Identity]job.FailureCached
 	log      []string // what happened since the last comparison
