@@ -19,7 +19,7 @@ type Facts struct {
 	Kept map[Likeness]ID
 	// Cached failures by identity, the newest of each; it has a class.
 	Cached map[Identity]*FailureCached
-	// Learned durations.
+	// Learned durations, by what is stored: a guess need not know of this very round.
 	Took map[Series]time.Duration
 	// Builds that have ended, by id.
 	Builds map[ID]*BuildRecord

@@ -3,6 +3,7 @@ package queue_test
 import (
 	"errors"
 	"testing"
+	"time"
 
 	"github.com/headrace/headrace/job"
 	"github.com/headrace/headrace/queue"
@@ -153,6 +154,30 @@ func TestDeleteIsRepeatedUnderItsRequest(t *testing.T) {
 		l.must(l.DeleteJob(ctx, j.ID))
 		if err := l.DeleteJob(t.Context(), j.ID); !errors.Is(err, queue.ErrNotFound) {
 			t.Errorf("without it: %v, want %v", err, queue.ErrNotFound)
+		}
+	})
+}
+
+// What a success teaches of its like is a guess: a later command of the same round goes by what was stored before. A job takes
+// a minute of the synctest bubble here.
+func TestEstimateGoesByWhatIsStored(t *testing.T) {
+	t.Parallel()
+	inLab(t, func(t *testing.T, l *lab) {
+		w := l.worker("w", 1)
+		l.submit(job.Spec{Name: "a"})
+		a := l.lease(w)
+		time.Sleep(time.Minute)
+		var same job.Submitted
+		l.together(
+			func() { l.check(l.succeed(a.Lease)) },
+			func() { same = l.submit(job.Spec{Name: "a"}) },
+		)
+		later := l.submit(job.Spec{Name: "a"})
+		if got := l.record(same.ID).Spec.Estimate; got != 0 {
+			t.Errorf("asked for in the round of the success, it is said to take %v", got)
+		}
+		if got := l.record(later.ID).Spec.Estimate; got != time.Minute {
+			t.Errorf("asked for later, it is said to take %v, want %v", got, time.Minute)
 		}
 	})
 }

@@ -111,10 +111,14 @@ func (c *check) heaps() {
 			c.want(e.in.class == c.s.classes[j.Class()], "job %s is in a class that is not kept", j.ID())
 		}
 	}
+	for _, r := range c.s.alone {
+		c.want(r.key.exclusive && c.s.heaps[r.key] == r, "heap %v is kept as one of exclusive jobs", r.key)
+	}
 	for k, r := range c.s.heaps {
 		c.want(len(r.entries) > 0, "heap %v is empty", k)
 		c.want(r.key == k && r.byAge == (c.s.m.Channel(k.class.Channel).Discipline == job.ByAge), "heap %v has the wrong discipline", k)
 		c.want(r.place > 0 && r.class.heaps[r.place-1] == r, "heap %v is not in its class", k)
+		c.want(!k.exclusive || slices.Contains(c.s.alone, r), "heap %v is not among those of exclusive jobs", k)
 		c.order(r)
 	}
 	for k, class := range c.s.classes {

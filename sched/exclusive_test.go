@@ -103,3 +103,35 @@ func TestExclusiveByAge(t *testing.T) {
 		t.Errorf("%s passes the exclusive job", j.Name())
 	}
 }
+
+// Which worker an exclusive job sets aside depends on those before it, also on one that nobody who may be served now could run: as its
+// worker had its turn, is full, or does not ask.
+func TestExclusiveSetsAsideWhatOthersLeave(t *testing.T) {
+	t.Parallel()
+	for name, asks := range map[string]int{"its worker had its turn": 2, "its worker does not ask": 1} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			l := newLab(t)
+			l.worker(job.Worker{Name: "a", Slots: 3, Features: []string{"big"}})
+			l.worker(job.Worker{Name: "b", Slots: 2})
+			l.submit(job.Build{Priority: 9}, many(2, job.Spec{Name: "under way"})...)
+			l.s.Want("b", 1, 0)
+			l.next()
+			l.s.Want("a", asks, 0)
+			l.s.Begin()
+			if _, w, _, ok := l.next(); !ok || w != "a" {
+				t.Fatalf("decided %t, for %q, want a", ok, w)
+			}
+			l.s.Want("b", 1, 0)
+			l.submit(job.Build{Priority: 5}, job.Spec{Name: "large", Exclusive: true, Features: []string{"big"}})
+			l.submit(job.Build{}, job.Spec{Name: "small", Exclusive: true})
+			l.submit(job.Build{}, job.Spec{Name: "other"})
+			if j, w, _, ok := l.next(); ok {
+				t.Errorf("%s takes %s, which is set aside", j.Name(), w)
+			}
+			if err := l.s.Check(); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}

@@ -40,7 +40,7 @@ type head struct {
 	groupUse, groupShares     int64
 }
 
-// look gives the head of each heap that a worker could be served from now, in no order.
+// look gives the head of each heap that a worker could be served from now, in no order, and those that may set a worker aside.
 func (s *Scheduler) look(now job.Time) []head {
 	s.stamp++
 	s.able, s.heads = s.able[:0], s.heads[:0]
@@ -58,14 +58,29 @@ func (s *Scheduler) look(now job.Time) []head {
 				}
 			}
 		}
-		return s.heads
-	}
-	for _, c := range slices.Clone(s.open) {
-		if slices.ContainsFunc(c.workers, func(w *worker) bool { return w.able == s.stamp }) {
-			s.lookInto(c, now)
+	} else {
+		for _, c := range slices.Clone(s.open) {
+			if slices.ContainsFunc(c.workers, func(w *worker) bool { return w.able == s.stamp }) {
+				s.lookInto(c, now)
+			}
 		}
 	}
+	s.lookAside(now)
 	return s.heads
+}
+
+// lookAside adds the other exclusive jobs, if there are any among the heads. No worker can be served with them now, but which one
+// is set aside for each decides which one is for the next.
+func (s *Scheduler) lookAside(now job.Time) {
+	if !slices.ContainsFunc(s.heads, func(h head) bool { return h.in.key.exclusive }) {
+		return
+	}
+	for i := 0; i < len(s.alone); i++ {
+		r := s.alone[i]
+		if r.class.seen != s.stamp && !s.paused(r.class, now) && !s.lookAt(r, now) {
+			i-- // it is gone
+		}
+	}
 }
 
 // open: the worker has room for a job.
@@ -77,15 +92,21 @@ func (s *Scheduler) lookInto(c *class, now job.Time) {
 		return
 	}
 	for i := 0; i < len(c.heaps); i++ {
-		r := c.heaps[i]
-		for len(r.entries) > 0 && (s.forsake(r.entries[0]) || r.entries[0].gated && s.park(r.entries[0])) {
-		}
-		if len(r.entries) == 0 {
+		if !s.lookAt(c.heaps[i], now) {
 			i-- // taken to the last: another heap is in its place
-			continue
 		}
-		s.heads = append(s.heads, s.head(r, r.entries[0], now))
 	}
+}
+
+// lookAt adds the first of the heap that may start, and reports whether there is one.
+func (s *Scheduler) lookAt(r *ready, now job.Time) bool {
+	for len(r.entries) > 0 && (s.forsake(r.entries[0]) || r.entries[0].gated && s.park(r.entries[0])) {
+	}
+	if len(r.entries) == 0 {
+		return false
+	}
+	s.heads = append(s.heads, s.head(r, r.entries[0], now))
+	return true
 }
 
 // forsake takes the head of a heap away if nobody needs it any more, which the machine may not have come to tell: a

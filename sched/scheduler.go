@@ -22,6 +22,7 @@ type Scheduler struct {
 	open     []*class
 	waiting  []*worker
 	reserved []*worker
+	alone    []*ready // the heaps of exclusive jobs that are not empty
 	turn     int64
 	stamp    int64 // of the decision
 	idle     int   // classes that no ready job is in
@@ -323,6 +324,9 @@ func (s *Scheduler) push(r *ready, e *entry) {
 	if r.place == 0 {
 		r.class.heaps = append(r.class.heaps, r)
 		r.place = len(r.class.heaps)
+		if r.key.exclusive {
+			s.alone = append(s.alone, r)
+		}
 	}
 	if r.class.place == 0 {
 		s.open = append(s.open, r.class)
@@ -370,6 +374,9 @@ func (s *Scheduler) pull(e *entry) {
 	c.heaps = c.heaps[:len(c.heaps)-1]
 	r.place = 0
 	delete(s.heaps, r.key)
+	if r.key.exclusive {
+		s.alone = slices.DeleteFunc(s.alone, func(x *ready) bool { return x == r })
+	}
 	if len(c.heaps) == 0 {
 		tail := s.open[len(s.open)-1]
 		s.open[c.place-1] = tail

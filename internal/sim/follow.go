@@ -102,6 +102,8 @@ func (w *world) follow() {
 
 func (w *world) followRound(b *batch) {
 	w.m.behind = true
+	w.m.stored = append([]*mRun{}, w.m.past...)
+	defer func() { w.m.stored = nil }()
 	w.followed.over, w.followed.decided = b.behind, b.marks
 	base, marks, told, exact := w.followed.changes, b.marks, 0, false
 	turn, waited := map[*mWorker]bool{}, w.m.waiters()

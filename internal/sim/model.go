@@ -21,6 +21,7 @@ type model struct {
 	workers  []*mWorker // by name
 	gone     []mWorker  // what workers were before they changed or went, which is when they were seen last
 	past     []*mRun    // the attempts that have ended, in that order
+	stored   []*mRun    // if it is set, those of them that ended before the round under way
 	channels map[string]job.Channel
 	failures map[job.Identity]job.FailureCached
 	log      []string // what happened since the last comparison
@@ -552,14 +553,14 @@ type candidate struct {
 	channel, mine int64 // what the channel used, and the group that used least, by shares
 }
 
-// queue gives the ready jobs that somebody who waits could run, in the order in which they are served (rule 8); oldest
-// first, where that is the channel's. Of those behind which the same workers and groups stand it gives the first.
+// queue gives the ready jobs that somebody who waits could run, and all exclusive ones, in the order in which they are served
+// (rule 8); oldest first, where that is the channel's. Of those behind which the same workers and groups stand it gives the first.
 func (m *model) queue() (list []*candidate) {
 	for age, j := range m.jobs {
 		policy := m.channel(j.Channel)
 		paused := policy.Paused || slices.Contains(policy.PausedKinds, j.Kind)
 		waits := func(w *mWorker) bool { return w.wants() > 0 && capable(w, j) }
-		if paused || !slices.ContainsFunc(m.workers, waits) || !m.ready(j) || !m.keyFree(j) {
+		if paused || !j.Exclusive && !slices.ContainsFunc(m.workers, waits) || !m.ready(j) || !m.keyFree(j) {
 			continue
 		}
 		c := &candidate{j, m.demand(j), m.use(j.Channel) / int64(max(policy.Shares, 1)), math.MaxInt64}

@@ -106,11 +106,14 @@ func (m *model) meet(s *queue.Submission) (reply []job.Submitted, kind string) {
 	return reply, done
 }
 
-// make gives a new job. How long it takes is learned from its like (rule 8).
+// make gives a new job. How long it takes is learned from its like, as far as that is stored (rule 8).
 func (m *model) make(spec *job.Spec) *mJob {
 	j := &mJob{Spec: *spec, needs: map[*mJob]job.Policy{}, at: m.now, wake: spec.NotBefore, last: &mRun{}}
-	n := int64(0)
-	for _, r := range m.past {
+	n, history := int64(0), m.past
+	if m.stored != nil {
+		history = m.stored
+	}
+	for _, r := range history {
 		if spec.Estimate == 0 && r.Outcome == job.Succeeded && j.Name != "" && r.of.Series() == j.Series() {
 			j.Estimate = job.Learn(j.Estimate, n, r.At.Sub(r.Start))
 			n++

@@ -15,7 +15,7 @@ var (
 	steps = flag.Int("steps", 200, "how many steps to take in each")
 )
 
-// enough seeds for everything to happen in some.
+// enough seeds from the first on for everything to happen in some. Elsewhere as many may miss what happens seldom.
 const enough = 300
 
 // run plays one seed in a bubble of its own.
@@ -51,7 +51,7 @@ func TestSeeds(t *testing.T) {
 			})
 		}
 	})
-	if *seeds >= enough && !t.Failed() {
+	if *first == 1 && *seeds >= enough && !t.Failed() {
 		for _, k := range covered {
 			if seen[k] == 0 {
 				t.Errorf("no seed of %d made %q happen", *seeds, k)
