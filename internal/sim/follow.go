@@ -25,7 +25,9 @@ type followed struct {
 	last    []*leaseCall   // who waited before it and not after it
 	decided []mark         // what was decided in it, or in one before it that stored nothing
 	opened  []*mBuild      // what was next at each gate before the last command
-	begun   []job.Change   // builds that are under way, and that the model does not know yet
+	// The attempts that had ended as the last round was decided, and the one before it.
+	stored, before []*mRun
+	begun          []job.Change // builds that are under way, and that the model does not know yet
 }
 
 // clerk counts the changes that tell something, as the owner logs them.
@@ -102,7 +104,8 @@ func (w *world) follow() {
 
 func (w *world) followRound(b *batch) {
 	w.m.behind = true
-	w.m.stored = append([]*mRun{}, w.m.past...)
+	w.followed.before, w.m.stored = w.followed.stored, append([]*mRun{}, w.m.past...)
+	w.followed.stored = w.m.stored
 	defer func() { w.m.stored = nil }()
 	w.followed.over, w.followed.decided = b.behind, b.marks
 	base, marks, told, exact := w.followed.changes, b.marks, 0, false
@@ -192,10 +195,13 @@ func (w *world) decide(marks []mark, told int) (rest []mark) {
 		w.followed.opened = w.nextAtGates()
 		if !m.predicted && m.predict != nil {
 			w.owe()
-			behind := w.m.behind
+			behind, stored := w.m.behind, w.m.stored
 			w.m.behind, w.deciding = true, m.behind
+			if m.ahead {
+				w.m.stored = w.followed.before
+			}
 			m.want, m.predicted = m.predict(), true
-			w.m.behind, w.deciding = behind, false
+			w.m.behind, w.deciding, w.m.stored = behind, false, stored
 			if m.behind {
 				w.seen["over the budget: command"]++
 			}
