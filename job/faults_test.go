@@ -3,6 +3,7 @@ package job
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -407,5 +408,45 @@ func TestSharedJobIsNotRecountedForEachBuildThatGoes(t *testing.T) {
 	}
 	if err := l.checked(); err != nil {
 		t.Error(err)
+	}
+}
+
+// A build is cancelled, and what runs is spared. Before the rounds come to what waited for it, somebody cancels the last of
+// those: that reaches what runs, over however many that nobody needs any more.
+func TestCancelReachesWhatAnEarlierOneSpared(t *testing.T) {
+	t.Parallel()
+	for between := range 4 {
+		l := newLab(t)
+		l.worker("w", 1)
+		chain := []Spec{l.spec("runs")}
+		for range between + 1 {
+			chain = append(chain, l.spec("waits", Need{Job: chain[len(chain)-1].ID}))
+		}
+		b := Build{ID: l.id()}
+		last := chain[len(chain)-1].ID
+		first := l.spec("dropped first")
+		if _, err := l.submit(b, slices.Concat(chain, []Spec{first}), Ref{Job: last}, Ref{Job: first.ID}); err != nil {
+			t.Fatal(err)
+		}
+		l.start(chain[0].ID, "w")
+		spared, err := l.m.CancelBuild(l.now, b.ID, true)
+		if err != nil {
+			t.Fatal(err)
+		}
+		l.lazy, l.budget = true, 1 // it lets all go, and drops the first
+		l.must(spared, nil)
+		if j := l.m.jobs[chain[0].ID]; !j.running() || j.in.keep != 0 {
+			t.Fatalf("%d between: the first cancel left the job %s, needed by %d", between, j.state, j.in.keep)
+		}
+		l.must(l.m.CancelJob(l.now, last, ID{}, true, "enough"))
+		if j := l.m.jobs[chain[0].ID]; !j.Held() {
+			t.Errorf("%d between: the job is %s after the second cancel", between, j.state)
+		}
+		l.lazy, l.budget = false, 0
+		l.must(nil, nil)
+		l.check()
+		if err := l.checked(); err != nil {
+			t.Error(err)
+		}
 	}
 }

@@ -321,12 +321,15 @@ func (m *Machine) pass(j *Job) {
 // tell makes j's dependencies the offers that it would make now.
 func (m *Machine) tell(j *Job) {
 	old, now := j.out, j.offers()
+	pass := j.flags & (stop | erase)
 	if old == now {
+		if !now.keep {
+			m.warn(j, pass) // it was let go before, without them
+		}
 		return
 	}
 	onlyPath := old
 	onlyPath.path = now.path
-	pass := j.flags & (stop | erase)
 	j.out = now
 	for _, e := range j.needs {
 		// The new offer before the old one goes: a maximum that only rises must not look stale.
@@ -344,6 +347,19 @@ func (m *Machine) tell(j *Job) {
 			d.flags.set(pass)
 		}
 		m.retouch(d)
+	}
+}
+
+// warn passes on to j's dependencies what is to become of them if nobody needs them. Each is told once.
+func (m *Machine) warn(j *Job, pass flags) {
+	if pass == 0 {
+		return
+	}
+	for _, e := range j.needs {
+		if e.blocks() && e.job.flags&pass != pass {
+			e.job.flags.set(pass)
+			m.retouch(e.job)
+		}
 	}
 }
 
