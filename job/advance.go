@@ -36,7 +36,7 @@ type advance struct {
 	at     Moment
 	budget int
 	passed int // jobs that the flow of offers passed
-	swept  int // jobs that a sweep of paths passed
+	swept  int // jobs that a sweep of ranks passed
 	out    []Change
 	err    error
 }
@@ -70,7 +70,7 @@ func (a *advance) step() bool {
 		a.opening()
 	case len(m.idle) > 0:
 		a.idle()
-	case m.paths.len() > 0 && a.swept < m.paths.steps:
+	case m.ranks.len() > 0 && a.swept < m.ranks.steps:
 		m.sweep(1)
 		a.swept++
 	default:

@@ -29,7 +29,7 @@ type Machine struct {
 	pens   pens
 	// What Advance has to look at, in the order in which it came up.
 	flow     flowQueue
-	paths    sweeps
+	ranks    sweeps
 	doomed   []doom
 	unneeded []*Job
 	stopping bool   // somebody cancelled something: what runs for that alone is to be stopped at once
@@ -59,7 +59,7 @@ func New(now Time) *Machine {
 		builds: map[ID]*build{}, gates: map[string]*buildGate{}, classes: map[Class]*class{},
 		workers: map[string]*worker{}, channels: map[string]*Channel{},
 		accounts: map[account]*usage{}, channelUse: map[string]*usage{},
-		paths:   sweeps{steps: pathSteps},
+		ranks:   sweeps{steps: rankSteps},
 		loading: true,
 	}
 }
@@ -328,16 +328,16 @@ func (m *Machine) tell(j *Job) {
 		}
 		return
 	}
-	onlyPath := old
-	onlyPath.path = now.path
+	onlyRank := old
+	onlyRank.path, onlyRank.priority = now.path, now.priority
 	j.out = now
 	for _, e := range j.needs {
 		// The new offer before the old one goes: a maximum that only rises must not look stale.
 		d := e.job
-		if onlyPath == now {
+		if onlyRank == now {
 			if through(now, e.policy, e.loose, j, d).sorts {
-				d.in.repath(old.path, now.path)
-				m.lengthen(d)
+				d.in.rerank(old, now)
+				m.rerank(d)
 			}
 			continue
 		}
@@ -410,7 +410,7 @@ func (m *Machine) Due() (at Time, ok bool) {
 
 // Behind reports whether Advance stopped for its budget and has more to do at once.
 func (m *Machine) Behind() bool {
-	return m.overdue || m.stopping || len(m.flow)+m.paths.len()+len(m.doomed)+len(m.unneeded)+len(m.check)+len(m.ending)+len(m.opening)+len(m.idle) > 0
+	return m.overdue || m.stopping || len(m.flow)+m.ranks.len()+len(m.doomed)+len(m.unneeded)+len(m.check)+len(m.ending)+len(m.opening)+len(m.idle) > 0
 }
 
 // patience is how long the job may still wait for a capable worker at now; ok is false if for ever.
