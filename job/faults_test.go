@@ -156,7 +156,7 @@ func TestNameOfAWorkerWithLeasesIsKeptOverARestart(t *testing.T) {
 		t.Errorf("a second process under the name of a worker without one: %v", err)
 	}
 	w, _ := r.m.Worker("w")
-	r.m.SignOff("w", w.Session)
+	r.must(r.m.SignOff("w", w.Session), nil)
 	if err := second("w"); err != nil {
 		t.Errorf("after the first was said to be over: %v", err)
 	}

@@ -24,7 +24,7 @@ func (m *Machine) Loaded(now Time) {
 	for _, n := range m.Workers() {
 		w := m.workers[n]
 		if w.used > 0 {
-			w.seen = now // as alive as its leases are
+			m.saw(n, now) // as alive as its leases are
 		}
 		if limit := now.Add(w.Delay); w.Until > limit {
 			w.Until = limit

@@ -107,7 +107,6 @@ type worker struct {
 	used           int
 	alone          int  // of them exclusive
 	seen           Time // volatile: last call
-	over           ID   // volatile: the session that signed off
 }
 
 // Job finds a job in memory: one that is unfinished, or Done with something left to tell or to free.

@@ -55,10 +55,13 @@ func ownChannel(c job.Channel) job.Channel {
 // Lease call of it that waits ends with job.ErrSignedOff; what it was given before is ended when the worker comes back, or
 // when the leases run out. Not only the session itself may say so, but whoever knows that its process is dead.
 func (q *Queue) SignOff(ctx context.Context, name string, session job.ID) error {
-	return q.volatile(ctx, func(r *round) error {
-		q.machine.SignOff(name, session)
-		r.evict(name, func(s job.ID) bool { return s == session }, job.ErrSignedOff)
-		return nil
+	return change(ctx, q, command{name: "sign a worker off"}, func(r *round) ([]job.Change, error) {
+		changes := q.machine.SignOff(name, session)
+		if len(changes) > 0 {
+			delete(r.sessions, name)
+			r.evict(name, func(s job.ID) bool { return s == session }, job.ErrSignedOff)
+		}
+		return changes, nil
 	})
 }
 
