@@ -114,10 +114,10 @@ func (a *advance) overdue(j *Job) {
 	m, now := a.m, a.at.Now
 	l := j.leased()
 	switch {
-	case l == nil:
+	case l == nil && !j.Held():
 		m.look(j)
 	case j.Held():
-		if l.deadline <= now {
+		if l == nil || l.deadline <= now {
 			a.emit(JobFreed{Job: j.id, Seq: j.seq, At: now})
 		}
 	case past(j.last.Start, j.last.Limits.Timeout, now):

@@ -450,3 +450,39 @@ func TestCancelReachesWhatAnEarlierOneSpared(t *testing.T) {
 		}
 	}
 }
+
+// What is stored of the attempt that a Done job holds cannot be read: nobody can confirm its end, so the new owner lets go of it,
+// and of the job once its dependents are told.
+func TestHeldJobWhoseAttemptIsLostIsLetGo(t *testing.T) {
+	t.Parallel()
+	for _, open := range []bool{false, true} {
+		l := newLab(t)
+		l.m = New(l.now)
+		held, waits := l.spec("held"), l.spec("waits")
+		waits.Needs = []Need{{Job: held.ID}}
+		twin := l.spec("twin")
+		held.Key, twin.Key = "k", "k"
+		for i, r := range []Record{
+			{Spec: held, End: &End{Outcome: Cancelled}, Held: true, Open: open},
+			{Spec: waits, Own: &Own{}}, {Spec: twin, Own: &Own{}},
+		} {
+			r.Seq, r.At = int64(i+1), l.now
+			l.load(l, JobAdded{r})
+		}
+		l.m.Loaded(l.now)
+		l.must(nil, nil)
+		if j := l.m.jobs[held.ID]; j != nil {
+			t.Errorf("open %t: the job stays, held %t", open, j.Held())
+		}
+		freed, settled := slices.Index(l.list, Change(JobFreed{held.ID, 1, l.now})), slices.Index(l.list, Change(JobSettled{held.ID, 1}))
+		if freed < 0 || (settled >= 0) != open {
+			t.Errorf("open %t: changes %v", open, l.list)
+		}
+		if _, ready := l.m.jobs[twin.ID].State().(Ready); !ready {
+			t.Errorf("open %t: the next of its identity is %s", open, l.m.jobs[twin.ID].State())
+		}
+		if err := l.checked(); err != nil {
+			t.Error(err)
+		}
+	}
+}

@@ -76,7 +76,11 @@ func (m *Machine) loadEnded(j *Job, r *Record) {
 		j.flags.set(openEnd)
 		m.doomed = append(m.doomed, doom{nil, j})
 	}
-	if r.Held {
+	if r.Held && r.Last == nil {
+		// What is known of the attempt cannot be read: nobody can let go of it but Advance.
+		j.flags.set(heldAttempt)
+		m.alarm(j, m.base)
+	} else if r.Held {
 		j.flags.set(heldAttempt)
 		m.lingering[j.Identity()] = j
 		m.attach(j, r.Last.Start)
