@@ -274,8 +274,8 @@ func TestFullDiskAborts(t *testing.T) {
 		log := NewLogWriter(full)
 		r := Executor{}.Execute(t.Context(), Command{Shell: w.hold() + script}, log, nil)
 		w.gone(t)
-		if r.Outcome != job.Aborted || !strings.Contains(r.Message, "no space left on device") {
-			t.Errorf("%s: %v %q", script, r.Outcome, r.Message)
+		if r.Outcome != job.Aborted || r.Detail != job.WorkerFault || r.Message != "write log: write /dev/full: no space left on device" {
+			t.Errorf("%s: %v/%v %q", script, r.Outcome, r.Detail, r.Message)
 		}
 		if err := log.Close(); err == nil {
 			t.Error("closing the log says nothing")
