@@ -325,14 +325,6 @@ func TestExecuteLeavesNoDescriptor(t *testing.T) {
 	}
 }
 
-func TestSuperviseByHandRefuses(t *testing.T) {
-	t.Parallel()
-	r, lines := run(t, t.Context(), Executor{}, Command{Argv: []string{fmt.Sprintf("/proc/%d/exe", os.Getpid()), superviseArg}}, nil)
-	if r.ExitCode != 2 || !strings.Contains(text(lines, Stdout), "no command for people") {
-		t.Errorf("code %d, %q", r.ExitCode, text(lines, Stdout))
-	}
-}
-
 func TestOutputs(t *testing.T) {
 	t.Parallel()
 	const build = `mkdir -p out/deep/er empty; echo a >out/a.txt; echo b >out/deep/b.txt; echo c >out/deep/er/c.txt; echo d >'d e.txt'; ` +
