@@ -16,17 +16,14 @@ func (q *Queue) Register(ctx context.Context, w job.Worker, running ...job.Lease
 	w, running = ownWorker(w), slices.Clone(running)
 	return change(ctx, q, command{name: "register a worker"}, func(r *round) ([]job.Change, error) {
 		// The machine hears that a session is alive once it is stored; until then the round knows.
-		if other, ok := r.sessions[w.Name]; ok && other != w.Session {
+		if other := r.session(w.Name); !other.IsZero() && other != w.Session {
 			return nil, job.ErrWorkerLive
 		}
 		changes, err := q.machine.Register(r.at, w, running)
 		if err != nil {
 			return nil, err
 		}
-		if r.sessions == nil {
-			r.sessions = map[string]job.ID{}
-		}
-		r.sessions[w.Name] = w.Session
+		r.signed(w.Name, w.Session)
 		r.after = append(r.after, func(failed error) {
 			if failed == nil {
 				q.machine.SignOn(w.Name, w.Session, r.at.Now)
@@ -34,6 +31,24 @@ func (q *Queue) Register(ctx context.Context, w job.Worker, running ...job.Lease
 		})
 		return changes, nil
 	})
+}
+
+// session gives the one that registered last under the name in a round that is not stored yet, and did not sign off since;
+// zero: none.
+func (r *round) session(name string) job.ID {
+	session, ok := r.sessions[name]
+	if !ok && r.q.aloft != nil {
+		session = r.q.aloft.sessions[name]
+	}
+	return session
+}
+
+// signed notes which session has the name from now on; zero: none.
+func (r *round) signed(name string, session job.ID) {
+	if r.sessions == nil {
+		r.sessions = map[string]job.ID{}
+	}
+	r.sessions[name] = session
 }
 
 // ownWorker gives a worker that shares no memory with the one given. What comes from a caller is copied before the owner sees
@@ -58,7 +73,7 @@ func (q *Queue) SignOff(ctx context.Context, name string, session job.ID) error 
 	return change(ctx, q, command{name: "sign a worker off"}, func(r *round) ([]job.Change, error) {
 		changes := q.machine.SignOff(name, session)
 		if len(changes) > 0 {
-			delete(r.sessions, name)
+			r.signed(name, job.ID{})
 			r.evict(name, func(s job.ID) bool { return s == session }, job.ErrSignedOff)
 		}
 		return changes, nil
@@ -203,18 +218,24 @@ func (q *Queue) deleteEnded(ctx context.Context, id job.ID) error {
 	})
 }
 
-// dependents gives the jobs that name the job as a dependency, those made in this round included. It reads the history in the
+// dependents gives the jobs that name the job as a dependency, those that are not stored yet included. It reads the history in the
 // owner's round, so that none can come between; a deletion is rare enough for all others to wait for that.
 func (r *round) dependents(ctx context.Context, id job.ID) ([]job.ID, error) {
 	list, err := r.q.History.Dependents(ctx, id)
 	if err != nil {
 		return nil, &RetryError{Cause: err}
 	}
-	for _, c := range r.batch.Changes {
-		if a, ok := c.(job.JobAdded); ok && slices.ContainsFunc(a.Spec.Needs, func(n job.Need) bool { return n.Job == id }) {
-			list = append(list, a.Spec.ID)
+	add := func(changes []job.Change) {
+		for _, c := range changes {
+			if a, ok := c.(job.JobAdded); ok && slices.ContainsFunc(a.Spec.Needs, func(n job.Need) bool { return n.Job == id }) {
+				list = append(list, a.Spec.ID)
+			}
 		}
 	}
+	if r.q.aloft != nil {
+		add(r.q.aloft.batch.Changes)
+	}
+	add(r.batch.Changes)
 	return list, nil
 }
 

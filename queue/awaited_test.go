@@ -22,7 +22,7 @@ func TestAwaitedForgetsWhoGaveUp(t *testing.T) {
 			defer close(owner)
 			for c := range q.calls {
 				r := &round{q: q}
-				r.decide(c, nil)
+				r.decide(c)
 				r.finish(nil)
 			}
 		}()

@@ -2,6 +2,7 @@ package queue_test
 
 import (
 	"context"
+	"sync"
 	"testing"
 	"testing/synctest"
 
@@ -20,13 +21,17 @@ type bench struct {
 	ask       func() error             // whether a batch is stored
 	lookup    func() error
 	jobs      func() error
-	fed       func()       // after the feed was read
-	reads     int          // calls of Jobs
-	query     *queue.Query // of the last call of Lookup
+	fed       func()        // after the feed was read
+	gate      chan struct{} // each commit waits for it, if it is set
+	reads     int           // calls of Jobs
+	query     *queue.Query  // of the last call of Lookup
 }
 
 // Commit implements queue.Store.
 func (b *bench) Commit(ctx context.Context, batch *queue.Batch) error {
+	if b.gate != nil {
+		<-b.gate
+	}
 	if b.commit != nil {
 		if err := b.commit(batch); err != nil {
 			return err
@@ -89,7 +94,17 @@ type lab struct {
 	done   chan error
 	stage  int // Config.StageSize
 	budget int // Config.RoundBudget
+	mode
 }
+
+// mode is how commands come that come together.
+type mode int
+
+const (
+	inOne  mode = iota // round, decided in one go
+	apart              // in two, of which that of the first is being stored as the other is decided
+	inBits             // in one, decided bit by bit
+)
 
 // inLab runs a test in virtual time, with a queue that runs until the test returns.
 func inLab(t *testing.T, test func(*testing.T, *lab)) {
@@ -102,6 +117,34 @@ func inLab(t *testing.T, test func(*testing.T, *lab)) {
 		l.stop()
 	})
 }
+
+// inRounds runs a test three times in a lab: what comes together is decided in one go, or bit by bit while an earlier round is
+// being stored, which is that of the first command or another.
+func inRounds(t *testing.T, test func(*testing.T, *lab)) {
+	t.Helper()
+	t.Run("one", func(t *testing.T) {
+		t.Parallel()
+		inLab(t, test)
+	})
+	for _, m := range []struct {
+		name string
+		mode
+	}{{"two", apart}, {"bits", inBits}} {
+		t.Run(m.name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				l := &lab{t: t, bench: &bench{Store: memory.New()}, budget: eager, mode: m.mode}
+				l.open()
+				l.start()
+				test(t, l)
+				l.stop()
+			})
+		})
+	}
+}
+
+// eager is the RoundBudget of a queue that decides each command as it comes, whatever is being stored.
+const eager = 64
 
 // open makes a queue that does not run yet.
 func (l *lab) open() {
@@ -175,26 +218,47 @@ func (l *lab) record(id job.ID) job.Record {
 	return recs[0]
 }
 
-// together has the commands wait for one round, in this order.
+// together has the commands come in this order, as the lab's mode says.
 func (l *lab) together(commands ...func()) {
 	l.t.Helper()
+	switch l.mode {
+	case apart:
+		l.overlapped(commands...)
+		return
+	case inBits:
+		l.overlapped(append([]func(){func() { l.worker(l.NewID().String(), 1) }}, commands...)...)
+		return
+	case inOne:
+	}
 	in, out := make(chan struct{}), make(chan struct{})
-	done := make(chan struct{})
 	go func() {
 		l.check(l.Inspect(context.WithoutCancel(l.t.Context()), func(*job.Machine, *sched.Scheduler) { close(in); <-out }))
 	}()
 	<-in
+	all := l.inOrder(commands)
+	close(out)
+	all.Wait()
+}
+
+// overlapped has the commands decided, in this order, while the round of the first is being stored.
+func (l *lab) overlapped(commands ...func()) {
+	l.t.Helper()
+	l.gate = make(chan struct{})
+	all := l.inOrder(commands)
+	close(l.gate)
+	all.Wait()
+	synctest.Wait()
+	l.gate = nil
+}
+
+// inOrder begins the commands one after the other, each once the one before has come as far as it comes.
+func (l *lab) inOrder(commands []func()) *sync.WaitGroup {
+	var all sync.WaitGroup
 	for _, c := range commands {
-		go func() {
-			defer func() { done <- struct{}{} }()
-			c()
-		}()
+		all.Go(c)
 		synctest.Wait()
 	}
-	close(out)
-	for range commands {
-		<-done
-	}
+	return &all
 }
 
 // check is must for goroutines, which may not end the test.

@@ -63,8 +63,11 @@ type Queue struct {
 	sched   *sched.Scheduler
 	waiters map[string][]*waiter
 	stops   map[job.ID]*stopper
-	number  uint64
-	behind  bool // the last round left leases to the next
+	number  uint64 // of the last batch that was given to the store
+	behind  bool   // the last round left leases to the next
+	open    *round // that takes commands; nil: none does
+	aloft   *round // that is being stored; nil: none is
+	stored  chan error
 	awaited awaited
 	mu      sync.Mutex // guards running
 	running bool
@@ -106,7 +109,7 @@ func Open(cfg Config) (*Queue, error) {
 	}
 	q := &Queue{
 		Config: cfg, calls: make(chan *call, maxCalls), done: make(chan struct{}), specs: newSpecCache(specBytes),
-		start: time.Now(),
+		start: time.Now(), stored: make(chan error, 1),
 	}
 	first := make(chan struct{})
 	q.news.Store(&first)
@@ -200,7 +203,8 @@ func (q *Queue) load(ctx context.Context) error {
 	q.number = head.Number
 	q.round.Store(head.Number)
 	q.Log.Info("loaded", "jobs", m.Len(), "dur", q.now().Sub(began))
-	r := q.newRound()
+	q.open, q.aloft = q.newRound(), nil
+	r := q.open
 	r.apply(lost)
 	for _, b := range m.Builds() {
 		if b.Staged {
@@ -210,7 +214,7 @@ func (q *Queue) load(ctx context.Context) error {
 		}
 	}
 	r.advance()
-	if err := q.commit(ctx, r); err != nil {
+	if err := q.finishAll(ctx); err != nil {
 		return err
 	}
 	q.tell() // the last owner may have gone between a commit and telling those who watch
@@ -265,56 +269,4 @@ func (q *Queue) owned() error {
 		}
 	}
 	return nil
-}
-
-// serve works in rounds until ctx ends or the store gives up.
-func (q *Queue) serve(ctx context.Context) error {
-	timer := time.NewTimer(0)
-	defer timer.Stop()
-	var lost <-chan struct{} // never, where no other process can take the store
-	if f, ok := q.Store.(Fenced); ok {
-		lost = f.Lost()
-	}
-	for {
-		if at, ok := q.machine.Due(); ok || q.behind {
-			if q.behind {
-				at = 0
-			}
-			timer.Reset(max(0, at.Sub(q.now())))
-		} else {
-			timer.Stop()
-		}
-		r := q.newRound()
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-lost:
-			return ErrFenced
-		case <-timer.C:
-		case c := <-q.calls:
-			r.calls = append(r.calls, c)
-		}
-		r.at = q.moment()
-		r.gather()
-		if err := q.work(ctx, r); err != nil {
-			return err
-		}
-	}
-}
-
-// gather takes the commands that already wait.
-func (r *round) gather() {
-	weight := 0
-	for _, c := range r.calls {
-		weight += max(c.weight, 1)
-	}
-	for len(r.calls) < maxCalls && weight < r.q.RoundBudget {
-		select {
-		case c := <-r.q.calls:
-			r.calls = append(r.calls, c)
-			weight += max(c.weight, 1)
-		default:
-			return
-		}
-	}
 }

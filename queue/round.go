@@ -9,7 +9,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/headrace/headrace/internal/crash"
 	"github.com/headrace/headrace/job"
 )
 
@@ -18,8 +17,11 @@ import (
 type round struct {
 	q        *Queue
 	at       job.Moment
-	calls    []*call
+	took     int     // commands
+	weight   int     // of them
+	calls    []*call // that are not decided yet
 	found    *Found
+	fresh    fresh
 	batch    Batch
 	after    []func(error)     // run once the batch is stored, or cannot be
 	looks    []func(error)     // run after those
@@ -56,24 +58,6 @@ type answer struct {
 // answer never blocks: each call is answered once, into a buffer of one.
 func (c *call) answer(v any, err error) { c.reply <- answer{v, err} }
 
-// work does one round.
-func (q *Queue) work(ctx context.Context, r *round) error {
-	crash.Here(crash.RoundTaken)
-	r.look(ctx)
-	r.advance()
-	answers := map[job.ID][]byte{} // what requests were told in this round
-	for _, c := range r.calls {
-		r.decide(c, answers)
-	}
-	r.match()
-	if r.err != nil {
-		err := fmt.Errorf("round %d: %w", q.number+1, r.err)
-		r.finish(&RetryError{Cause: err})
-		return err
-	}
-	return q.commit(ctx, r)
-}
-
 // look reads, in one go, what the commands name and memory does not hold. If that fails, those that asked for something are
 // refused; the others go on, above all the heartbeats.
 func (r *round) look(ctx context.Context) {
@@ -93,6 +77,7 @@ func (r *round) look(ctx context.Context) {
 			others = append(others, c)
 		}
 	}
+	r.found = &Found{}
 	if query.Empty() {
 		return
 	}
@@ -103,6 +88,10 @@ func (r *round) look(ctx context.Context) {
 	found, err := r.q.Store.Lookup(ctx, &query)
 	if err == nil {
 		r.found = found
+		if r.q.aloft != nil {
+			r.q.aloft.fresh.over(&query, found)
+		}
+		r.fresh.over(&query, found)
 		return
 	}
 	r.q.Log.Warn("a lookup failed; the callers may try again", "err", err)
@@ -113,12 +102,12 @@ func (r *round) look(ctx context.Context) {
 }
 
 // decide lets one command decide, and makes its changes and what follows from them.
-func (r *round) decide(c *call, answers map[job.ID][]byte) {
+func (r *round) decide(c *call) {
 	if c.ctx.Err() != nil {
 		c.answer(nil, c.ctx.Err())
 		return
 	}
-	if !c.request.IsZero() && r.repeated(c, answers) {
+	if !c.request.IsZero() && r.repeated(c) {
 		return
 	}
 	changes, v, err := c.decide(r)
@@ -133,15 +122,20 @@ func (r *round) decide(c *call, answers map[job.ID][]byte) {
 	r.apply(changes)
 	r.advance()
 	if !c.request.IsZero() {
-		answers[c.request] = c.record(v)
-		r.batch.Answers = append(r.batch.Answers, Answer{c.request, answers[c.request]})
+		told := c.record(v)
+		put(&r.fresh.Answers, c.request, told)
+		r.batch.Answers = append(r.batch.Answers, Answer{c.request, told})
 	}
 	r.later(c, v)
 }
 
 // repeated gives a request that was made before its first answer, and reports whether there was one.
-func (r *round) repeated(c *call, answers map[job.ID][]byte) bool {
-	if told, ok := answers[c.request]; ok {
+func (r *round) repeated(c *call) bool {
+	told, ok := r.fresh.Answers[c.request]
+	if !ok && r.q.aloft != nil {
+		told, ok = r.q.aloft.fresh.Answers[c.request]
+	}
+	if ok {
 		// Read back from what is stored, so that the two callers share nothing.
 		if v, err := c.recall(told); err != nil {
 			c.answer(nil, err)
@@ -261,26 +255,23 @@ func (r *round) note(c job.Change) {
 		r.lose(c.Job)
 	case job.BuildDeleted:
 		delete(r.found.Builds, c.Build)
+		put(&r.fresh.Builds, c.Build, nil)
 	case job.WorkerPut:
 		r.evict(c.Worker.Name, func(s job.ID) bool { return s != c.Worker.Session }, job.ErrWorkerLive)
 	case job.WorkerRemoved:
 		r.evict(c.Name, func(job.ID) bool { return true }, ErrNotFound)
 	case job.BuildEnded:
-		if r.found.Builds == nil {
-			r.found.Builds = map[job.ID]*job.BuildRecord{}
-		}
-		r.found.Builds[c.Build] = &job.BuildRecord{
-			Build: job.Build{ID: c.Build}, Outcome: c.Outcome, Ended: c.At,
-		}
+		ended := &job.BuildRecord{Build: job.Build{ID: c.Build}, Outcome: c.Outcome, Ended: c.At}
+		put(&r.found.Builds, c.Build, ended)
+		put(&r.fresh.Builds, c.Build, ended)
 		r.after = append(r.after, func(error) { q.awaited.wake(c.Build) })
 		q.Log.Info("build ended", "build", c.Build, "outcome", c.Outcome)
 	case job.FailureCached:
-		if r.found.Cached == nil {
-			r.found.Cached = map[job.Identity]*job.FailureCached{}
-		}
-		r.found.Cached[c.Identity] = &c
+		put(&r.found.Cached, c.Identity, &c)
+		put(&r.fresh.Cached, c.Identity, &c)
 	case job.FailureCleared:
 		delete(r.found.Cached, c.Identity)
+		put(&r.fresh.Cached, c.Identity, nil)
 	default:
 		// The others tell later commands of the round nothing, and nobody waits for them.
 	}
@@ -288,22 +279,21 @@ func (r *round) note(c job.Change) {
 
 // keep adds a job that left memory to what is known of those that are not in it.
 func (r *round) keep(rec *job.Record) {
-	if r.found.Jobs == nil {
-		r.found.Jobs = map[job.ID]*job.Record{}
-	}
-	if r.found.Kept == nil {
-		r.found.Kept = map[job.Likeness]job.ID{}
-	}
-	r.found.Jobs[rec.Spec.ID] = rec
-	if rec.End.Outcome == job.Succeeded {
-		r.found.Kept[rec.Spec.Likeness()] = rec.Spec.ID
+	for _, f := range []*Found{r.found, &r.fresh.Found} {
+		put(&f.Jobs, rec.Spec.ID, rec)
+		if rec.End.Outcome == job.Succeeded {
+			put(&f.Kept, rec.Spec.Likeness(), rec.Spec.ID)
+		}
 	}
 }
 
 // lose takes a deleted job out of that. An older success of its likeness is not looked for: who asks runs it again.
 func (r *round) lose(id job.ID) {
+	for _, f := range []*Found{r.found, &r.fresh.Found} {
+		maps.DeleteFunc(f.Kept, func(_ job.Likeness, kept job.ID) bool { return kept == id })
+	}
 	delete(r.found.Jobs, id)
-	maps.DeleteFunc(r.found.Kept, func(_ job.Likeness, kept job.ID) bool { return kept == id })
+	put(&r.fresh.Jobs, id, nil)
 }
 
 // match hands ready jobs to waiting workers, but not too many in one round: others wait for it.
@@ -332,33 +322,6 @@ func (r *round) match() {
 			q.assign(r, j, name)
 		}
 	}
-}
-
-// commit stores the round's changes, then tells everybody.
-func (q *Queue) commit(ctx context.Context, r *round) error {
-	if r.err != nil {
-		r.finish(&RetryError{Cause: r.err})
-		return r.err
-	}
-	if len(r.batch.Changes) == 0 && len(r.batch.Answers) == 0 {
-		r.finish(nil)
-		return nil
-	}
-	r.batch.Number, r.batch.At = q.number+1, r.at.Now
-	crash.Here(crash.RoundDecided)
-	// A round under way is stored even while the queue closes: its callers get a true answer.
-	if err := q.persist(context.WithoutCancel(ctx), &r.batch); err != nil {
-		err = fmt.Errorf("commit %d: %w", r.batch.Number, err)
-		r.finish(&RetryError{Cause: err})
-		return err
-	}
-	q.number++
-	crash.Here(crash.RoundCommitted)
-	r.finish(nil)
-	q.round.Store(q.number)
-	q.tell()
-	crash.Here(crash.RoundTold)
-	return nil
 }
 
 // tell wakes whoever watches.

@@ -13,7 +13,7 @@ import (
 
 func TestReuseOfASuccessOfTheSameRound(t *testing.T) {
 	t.Parallel()
-	inLab(t, func(t *testing.T, l *lab) {
+	inRounds(t, func(t *testing.T, l *lab) {
 		w := l.worker("w", 1)
 		first := l.submit(job.Spec{Key: "a"})
 		a := l.lease(w)
@@ -30,7 +30,7 @@ func TestReuseOfASuccessOfTheSameRound(t *testing.T) {
 
 func TestNoReuseOfASuccessOnAnotherSystemOfTheSameRound(t *testing.T) {
 	t.Parallel()
-	inLab(t, func(t *testing.T, l *lab) {
+	inRounds(t, func(t *testing.T, l *lab) {
 		w := job.Worker{Name: "w", Channels: []string{""}, Kinds: []string{"k"}, Systems: []string{"x", "y"}, Features: []string{"a", "b"}, Slots: 1, Session: l.NewID()}
 		l.must(l.Register(t.Context(), w))
 		features := []string{"a", "b"}
@@ -58,7 +58,7 @@ func TestNoReuseOfASuccessOnAnotherSystemOfTheSameRound(t *testing.T) {
 
 func TestNoFailureOnAnotherSystemOfTheSameRound(t *testing.T) {
 	t.Parallel()
-	inLab(t, func(t *testing.T, l *lab) {
+	inRounds(t, func(t *testing.T, l *lab) {
 		w := job.Worker{Name: "w", Channels: []string{""}, Kinds: []string{"k"}, Systems: []string{"x"}, Slots: 1, Session: l.NewID()}
 		l.must(l.Register(t.Context(), w))
 		l.submit(job.Spec{Key: "a", System: "x", CacheFailure: true})
@@ -77,7 +77,7 @@ func TestNoFailureOnAnotherSystemOfTheSameRound(t *testing.T) {
 
 func TestNoReuseOfAJobDeletedInTheSameRound(t *testing.T) {
 	t.Parallel()
-	inLab(t, func(t *testing.T, l *lab) {
+	inRounds(t, func(t *testing.T, l *lab) {
 		w := l.worker("w", 1)
 		first := l.submit(job.Spec{Key: "a"})
 		l.check(l.succeed(l.lease(w).Lease))
@@ -95,7 +95,7 @@ func TestNoReuseOfAJobDeletedInTheSameRound(t *testing.T) {
 // A job that was cancelled stays in memory until its worker confirms; then it is as known as any that has ended.
 func TestNeedOfAJobFreedInTheSameRound(t *testing.T) {
 	t.Parallel()
-	inLab(t, func(t *testing.T, l *lab) {
+	inRounds(t, func(t *testing.T, l *lab) {
 		w := l.worker("w", 1)
 		first := l.submit(job.Spec{Key: "a"})
 		a := l.lease(w)
@@ -110,7 +110,7 @@ func TestNeedOfAJobFreedInTheSameRound(t *testing.T) {
 // Rule 3: what an unfinished dependent can read is kept, also if that dependent comes in the very round of the deletion.
 func TestDeleteOfAJobThatANewDependentReads(t *testing.T) {
 	t.Parallel()
-	inLab(t, func(t *testing.T, l *lab) {
+	inRounds(t, func(t *testing.T, l *lab) {
 		j := l.submit(job.Spec{})
 		l.must(l.FailJob(t.Context(), j.ID, "", nil))
 		var err error
@@ -130,7 +130,7 @@ func TestDeleteOfAJobThatANewDependentReads(t *testing.T) {
 // A deletion that is refused changes nothing.
 func TestDeleteThatIsRefusedCancelsNothing(t *testing.T) {
 	t.Parallel()
-	inLab(t, func(t *testing.T, l *lab) {
+	inRounds(t, func(t *testing.T, l *lab) {
 		j := l.submit(job.Spec{})
 		reader := l.submit(job.Spec{Needs: []job.Need{{Job: j.ID, Policy: job.Finish}}})
 		if err := l.DeleteJob(t.Context(), j.ID); !errors.Is(err, job.ErrBusy) {
@@ -146,7 +146,7 @@ func TestDeleteThatIsRefusedCancelsNothing(t *testing.T) {
 
 func TestDeleteIsRepeatedUnderItsRequest(t *testing.T) {
 	t.Parallel()
-	inLab(t, func(t *testing.T, l *lab) {
+	inRounds(t, func(t *testing.T, l *lab) {
 		j := l.submit(job.Spec{})
 		ctx := queue.WithRequest(t.Context(), l.NewID())
 		l.must(l.DeleteJob(ctx, j.ID))

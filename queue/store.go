@@ -8,8 +8,8 @@ import (
 	"github.com/headrace/headrace/job"
 )
 
-// Store keeps what the engine decides. It is owned by one Queue, which calls Commit from one goroutine
-// and the others from any. Package storetest holds every backend to this contract.
+// Store keeps what the engine decides. It is owned by one Queue, which makes one Commit at a time, and calls the others
+// from any goroutine meanwhile. Package storetest holds every backend to this contract.
 //
 // Errors are those of the backend, with the operation and its subject before them; the Queue treats a
 // failed Commit as one that may have happened, and asks Committed.

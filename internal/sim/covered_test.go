@@ -20,7 +20,7 @@ var covered = []string{
 	"fault lookup-fails",
 	"staged: fails-once", "staged: ambiguous", "staged: blind-ambiguous", "staged: down", "staged: dies-before",
 	"staged: dies-after", "staged: lookup-fails",
-	"over the budget", "over the budget: start", "over the budget: command", "over the budget: death",
+	"decided while a round is stored", "over the budget", "over the budget: start", "over the budget: command", "over the budget: death",
 	"outcome succeeded ", "outcome failed ", "outcome failed log-limit", "outcome failed output-limit",
 	"outcome failed non-deterministic", "outcome timed-out total-timeout", "outcome timed-out silent-timeout",
 	"outcome cancelled ", "outcome aborted ", "outcome aborted worker-fault", "outcome aborted worker-crashed",

@@ -49,17 +49,32 @@ type store struct {
 	blind        bool          // the next look fails
 	batches      []batch       // stored by this owner
 	gate         chan struct{} // if it is set, each commit waits for it
-	held         bool          // one does
+	held         atomic.Bool   // one does
 	round
 }
 
-// round is what the world is told of the round under way.
+// round is what the world is told of the round that the owner decides, and of that which it stores meanwhile.
 type round struct {
 	machine *job.Machine // the owner's, as far as the world has seen it
 	sched   *sched.Scheduler
 	marks   []mark // commands that were decided
 	told    int    // how many changes that tell something the owner has logged
 	wrong   error  // what a check of a round over its budget found
+	aloft   struct {
+		marks  []mark
+		behind bool
+	}
+}
+
+// launched: what was decided until now is about to be stored. The owner says so before it goes on.
+func (s *store) launched() {
+	s.turns.Load()
+	behind := s.machine == nil || s.machine.Behind()
+	if behind && s.machine != nil && s.wrong == nil {
+		s.wrong = errors.Join(s.machine.Check(job.At(time.Now())), s.sched.Check())
+	}
+	s.aloft.marks, s.aloft.behind = s.marks, behind
+	s.marks, s.told = nil, 0
 }
 
 // mark says where among the changes of a round a command was decided.
@@ -68,6 +83,7 @@ type mark struct {
 	at     int // how many changes that tell something come before it
 	when   job.Time
 	behind bool // the machine had not drawn all consequences
+	ahead  bool // the round before was still being stored
 }
 
 // batch is what was stored.
@@ -117,9 +133,9 @@ func (s *store) Load(ctx context.Context, fn func(job.Change) error) (queue.Head
 func (s *store) Commit(ctx context.Context, b *queue.Batch) error {
 	s.turns.Load()
 	if s.gate != nil {
-		s.held = true
+		s.held.Store(true)
 		<-s.gate
-		s.held = false
+		s.held.Store(false)
 	}
 	s.pause()
 	if s.spare > 0 && s.armed != lookupFails {
@@ -132,7 +148,7 @@ func (s *store) Commit(ctx context.Context, b *queue.Batch) error {
 		s.slow = true
 		return errInjected
 	case s.fire(diesBefore, b.At):
-		s.marks = nil
+		s.marks = nil // of the round after
 		return queue.ErrFenced
 	}
 	if err := s.Store.Commit(ctx, b); err != nil {
@@ -142,12 +158,7 @@ func (s *store) Commit(ctx context.Context, b *queue.Batch) error {
 	if err != nil {
 		return err
 	}
-	behind := s.machine == nil || s.machine.Behind()
-	if behind && s.machine != nil && s.wrong == nil {
-		s.wrong = errors.Join(s.machine.Check(b.At), s.sched.Check())
-	}
-	s.batches = append(s.batches, batch{b.Number, b.At, b.Changes, feed, s.marks, behind})
-	s.marks, s.told = nil, 0
+	s.batches = append(s.batches, batch{b.Number, b.At, b.Changes, feed, s.aloft.marks, s.aloft.behind})
 	switch {
 	case s.fire(ambiguous, b.At):
 		return errInjected
@@ -155,6 +166,7 @@ func (s *store) Commit(ctx context.Context, b *queue.Batch) error {
 		s.blind, s.slow = true, true
 		return errInjected
 	case s.fire(diesAfter, b.At):
+		s.marks = nil // of the round after
 		return queue.ErrFenced
 	}
 	return nil

@@ -42,6 +42,8 @@ func (c clerk) Handle(_ context.Context, r slog.Record) error {
 	switch r.Message {
 	case "started", "to be tried again", "ended", "build ended", "freed":
 		c.told++
+	case "storing":
+		c.launched()
 	}
 	return nil
 }
@@ -59,7 +61,7 @@ func (p *place) Err() error {
 	if p.asked++; p.asked == 2 {
 		s := p.world.store
 		behind := s.machine == nil || s.machine.Behind()
-		s.marks = append(s.marks, mark{p.command, s.told, p.world.now(), behind})
+		s.marks = append(s.marks, mark{p.command, s.told, p.world.now(), behind, s.held.Load()})
 	}
 	return p.Context.Err()
 }
@@ -194,6 +196,9 @@ func (w *world) decide(marks []mark, told int) (rest []mark) {
 			w.m.behind, w.deciding = behind, false
 			if m.behind {
 				w.seen["over the budget: command"]++
+			}
+			if m.ahead {
+				w.seen["decided while a round is stored"]++
 			}
 		}
 		w.begin()

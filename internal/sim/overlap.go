@@ -57,7 +57,7 @@ func (w *world) let() {
 	default:
 	}
 	w.settle()
-	if s := w.store; s.held && s.machine != nil {
+	if s := w.store; s.held.Load() && s.machine != nil {
 		w.invariants(s.machine)
 	}
 }
