@@ -464,7 +464,8 @@ func TestHeldJobWhoseAttemptIsLostIsLetGo(t *testing.T) {
 		held.Key, twin.Key = "k", "k"
 		for i, r := range []Record{
 			{Spec: held, End: &End{Outcome: Cancelled}, Held: true, Open: open},
-			{Spec: waits, Own: &Own{}}, {Spec: twin, Own: &Own{}},
+			{Spec: waits, Own: &Own{}},
+			{Spec: twin, Own: &Own{}},
 		} {
 			r.Seq, r.At = int64(i+1), l.now
 			l.load(l, JobAdded{r})
