@@ -23,14 +23,14 @@
 //	             policies are success (if none is given), finish and order
 //	env          variables; numbers and booleans are taken as they are written
 //	dir          where to run, relative to the file
-//	timeout      the most time for an attempt, as 90s or 1h30m, up to 2562047h; 0 or nothing: no limit
+//	timeout      the most time for an attempt, as 90s or 1h30m, from 1µs to 87600h; 0 or nothing: no limit
 //	silence      the most time without output
 //	retries      how often a failed verdict is tried again, 0 to 1000
 //	retry-on     exit codes (1 to 255) that mean that the infrastructure failed
 //	system       where it can run, as x86_64-linux
 //	features     what a worker must have
 //	priority     the greater runs first
-//	exclusive    whether it has its worker for itself
+//	exclusive    whether it has its worker for itself; it goes before the others of its priority
 //	key          an identity in place of the computed one; see Graph.Keys
 //	outputs      globs of files to keep, relative to dir; see MatchOutput
 //	optional     whether its failure leaves the build a success; a job that is not, and needs its success,
@@ -38,6 +38,7 @@
 //	matrix       axes with their values, include and exclude
 //	description  a note for people
 //
+// A whole number may be written in any way that comes to it: 10, 10.0 and 1e1 are the same, as they are to JSON Schema.
 // A list of one may be written without brackets (features, outputs, retry-on, needs); null is as if the
 // field were absent.
 //

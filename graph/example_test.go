@@ -87,7 +87,7 @@ func ExampleGraph_Plan() {
 		fmt.Println(err)
 		return
 	}
-	p := g.Plan(2, func(int) time.Duration { return time.Minute })
+	p := g.Plan(2, func(int) time.Duration { return time.Minute }, nil)
 	for _, s := range p.Steps {
 		fmt.Printf("%v to %v: %s\n", s.Start, s.Finish, g.Jobs[s.Job].Name)
 	}

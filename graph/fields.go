@@ -1,7 +1,6 @@
 package graph
 
 import (
-	"math"
 	"regexp"
 	"slices"
 	"strconv"
@@ -261,12 +260,12 @@ func (t *target) env(n *node) {
 var durationForm = regexp.MustCompile(`^[+-]?(0|(([0-9]+\.?[0-9]*|\.[0-9]+)(ns|us|µs|μs|ms|s|m|h))+)$`)
 
 func (t *target) duration(n *node, name string) time.Duration {
-	if n.kind == number && n.text == "0" {
+	if v, ok := n.whole(); ok && v == 0 {
 		return 0
 	}
 	v, err := time.ParseDuration(n.text)
-	if n.kind == text && err != nil && durationForm.MatchString(n.text) {
-		t.add(n.at, "%s: expected a duration of at most %dh, found %s", name, int64(math.MaxInt64/time.Hour), quote(n.text))
+	if n.kind == text && (v > job.MaxDuration || err != nil && durationForm.MatchString(n.text)) {
+		t.add(n.at, "%s: expected a duration of at most %dh, found %s", name, job.MaxDuration/time.Hour, quote(n.text))
 		return 0
 	}
 	if n.kind != text || err != nil {
@@ -277,16 +276,21 @@ func (t *target) duration(n *node, name string) time.Duration {
 		t.add(n.at, "%s: expected a duration such as 90s or 1h30m, found %s%s", name, n.found(), advice)
 		return 0
 	}
-	if v < 0 {
+	if strings.HasPrefix(n.text, "-") {
 		t.add(n.at, "%s: expected a duration of 0 or more, found %s", name, quote(n.text))
+		return 0
+	}
+	// Times are kept to the microsecond: what is less would be 0, and so no limit.
+	if v < time.Microsecond && strings.ContainsAny(n.text, "123456789") {
+		t.add(n.at, "%s: expected 0 (no limit) or a duration of at least 1µs, found %s", name, quote(n.text))
 		return 0
 	}
 	return v
 }
 
 func (t *target) integer(n *node, name string, least, most int) int {
-	v, err := strconv.Atoi(n.text)
-	if n.kind != number || err != nil || v < least || v > most {
+	v, ok := n.whole()
+	if !ok || v < least || v > most {
 		t.add(n.at, "%s: expected a whole number from %d to %d, found %s", name, least, most, n.found())
 		return 0
 	}

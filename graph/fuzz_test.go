@@ -90,7 +90,7 @@ func FuzzParse(f *testing.F) {
 			return
 		}
 		checkGraph(t, g)
-		checkPlan(t, g, g.Plan(3, nil), 3)
+		checkPlan(t, g, g.Plan(3, nil, nil), 3)
 		if keys := g.Keys(); len(keys) != len(g.Jobs) {
 			t.Fatalf("%d keys", len(keys))
 		}

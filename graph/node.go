@@ -1,5 +1,11 @@
 package graph
 
+import (
+	"math"
+	"strconv"
+	"strings"
+)
+
 // kind is the type of a value in a file.
 type kind uint8
 
@@ -40,6 +46,22 @@ type field struct {
 
 // scalar reports whether the node is a string, number or boolean.
 func (n *node) scalar() bool { return n.kind == text || n.kind == number || n.kind == boolean }
+
+// whole gives the value of a whole number, however it is written: to JSON Schema, 10, 10.0 and 1e1 are the same.
+func (n *node) whole() (v int, ok bool) {
+	if n.kind != number {
+		return 0, false
+	}
+	for prefix, base := range map[string]int{"0o": 8, "0x": 16, "": 10} {
+		digits, has := strings.CutPrefix(n.text, prefix)
+		if v, err := strconv.ParseInt(digits, base, 0); has && err == nil {
+			return int(v), true
+		}
+	}
+	const exact = 1 << 53 // up to here no whole number is skipped
+	f, err := strconv.ParseFloat(n.text, 64)
+	return int(f), err == nil && f == math.Trunc(f) && math.Abs(f) < exact
+}
 
 // find gives the value of a field of a mapping, or nil.
 func (n *node) find(name string) *node {

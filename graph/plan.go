@@ -32,22 +32,31 @@ type Step struct {
 }
 
 // Plan forecasts a run on a machine with slots, where 0 or less means no bound: whenever a slot is free it
-// starts the job with the greatest priority, then the one with the longest remaining path, which an order
-// need lifts to that of the dependent. An exclusive job runs alone. It takes O((n+e) log n).
+// starts the job with the greatest priority, then the one with the longest remaining path, as package sched does. A job
+// is as urgent as the most urgent of its dependents, and its path leads through all of them, those with an order need
+// included, even where they happen to end before it starts. An exclusive job runs alone; while it waits for that, only what has a greater priority is started, however long
+// the paths of the others are. It takes O((n+e) log n).
 //
 // The estimate of a job that is 0 or less means unknown and counts as one second; a nil function means
 // that all are. Estimates so long that their sum would not fit a time.Duration are cut.
-func (g *Graph) Plan(slots int, estimate func(i int) time.Duration) Plan {
+//
+// wait tells how long after the start of the run a job has to wait in any case, as for its back-off; a nil function means that none
+// has to. Critical, Width and Work take no notice.
+func (g *Graph) Plan(slots int, estimate, wait func(i int) time.Duration) Plan {
 	if len(g.Jobs) == 0 {
 		return Plan{}
 	}
-	p := planner{g: g, estimates: make([]time.Duration, len(g.Jobs))}
+	const longest = math.MaxInt64 / 2 // of all estimates, and of a wait
+	p := planner{g: g, estimates: make([]time.Duration, len(g.Jobs)), wait: wait}
+	if wait == nil {
+		p.wait = func(int) time.Duration { return 0 }
+	}
 	var plan Plan
 	for i := range p.estimates {
 		e := unknownEstimate
 		if estimate != nil {
 			if given := estimate(i); given > 0 {
-				e = min(given, math.MaxInt64/time.Duration(len(g.Jobs)))
+				e = min(given, longest/time.Duration(len(g.Jobs)))
 			}
 		}
 		p.estimates[i] = e
@@ -71,12 +80,14 @@ func (g *Graph) Plan(slots int, estimate func(i int) time.Duration) Plan {
 type planner struct {
 	g         *Graph
 	estimates []time.Duration
+	wait      func(i int) time.Duration
 	// start and list are what Graph.dependents gives.
 	start, list []int32
 	// remaining is the length of the longest path from the start of a job to the end of the run.
 	remaining []time.Duration
-	// lifted is remaining, or that of an order dependent if it is longer.
-	lifted []time.Duration
+	// priority and path are what ready jobs are sorted by: path is like remaining, but counts order needs, too.
+	priority []int
+	path     []time.Duration
 	// turn decides between equals: the place in an order that keeps order needs too, where they are in
 	// no cycle.
 	turn []int32
@@ -84,26 +95,28 @@ type planner struct {
 
 func (p *planner) dependents(i int) []int32 { return p.list[p.start[i]:p.start[i+1]] }
 
-// rank finds remaining, lifted and turn.
+// rank finds remaining, priority, path and turn.
 func (p *planner) rank() {
 	n := len(p.g.Jobs)
-	p.remaining, p.lifted, p.turn = make([]time.Duration, n), make([]time.Duration, n), make([]int32, n)
+	p.remaining, p.path, p.priority, p.turn = make([]time.Duration, n), make([]time.Duration, n), make([]int, n), make([]int32, n)
 	for i := n - 1; i >= 0; i-- {
 		for _, dependent := range p.dependents(i) {
 			p.remaining[i] = max(p.remaining[i], p.remaining[dependent])
 		}
 		p.remaining[i] += p.estimates[i]
+		p.priority[i] = p.g.Jobs[i].Priority
 	}
 	order, sorted := p.withOrder()
-	copy(p.lifted, p.remaining)
 	for turn, i := range order {
 		p.turn[i] = int32(turn)
 	}
 	for k := len(order) - 1; k >= 0; k-- {
 		i := order[k]
+		p.path[i] += p.estimates[i] // Until now it is the longest of its dependents'.
 		for _, need := range p.g.Jobs[i].Needs {
 			if need.waits() || sorted[i] && sorted[need.Job] {
-				p.lifted[need.Job] = max(p.lifted[need.Job], p.lifted[i])
+				p.path[need.Job] = max(p.path[need.Job], p.path[i])
+				p.priority[need.Job] = max(p.priority[need.Job], p.priority[i])
 			}
 		}
 	}
@@ -209,13 +222,20 @@ func (p *planner) run(slots int) []Step {
 		waits[dependent]++
 	}
 	ready := &readyHeap{p: p}
-	for i, w := range waits {
-		if w == 0 {
-			heap.Push(ready, int32(i))
+	var running, waiting finishHeap // waiting ends when its job is ready
+	var now time.Duration
+	release := func(i int32) {
+		if until := min(p.wait(int(i)), math.MaxInt64/2); until > now {
+			heap.Push(&waiting, Step{Job: int(i), Finish: until})
+		} else {
+			heap.Push(ready, i)
 		}
 	}
-	var running finishHeap
-	var now time.Duration
+	for i, w := range waits {
+		if w == 0 {
+			release(int32(i))
+		}
+	}
 	alone := false
 	for len(steps) < n || len(running) > 0 {
 		for len(ready.jobs) > 0 && len(running) < slots && !alone {
@@ -229,16 +249,25 @@ func (p *planner) run(slots int) []Step {
 			heap.Push(&running, step)
 			alone = exclusive
 		}
+		now = math.MaxInt64
+		for _, next := range []finishHeap{running, waiting} {
+			if len(next) > 0 {
+				now = min(now, next[0].Finish)
+			}
+		}
 		// All that end at one time release their dependents before the next choice.
-		for now = running[0].Finish; len(running) > 0 && running[0].Finish == now; {
+		for len(running) > 0 && running[0].Finish == now {
 			ended := heap.Pop(&running).(Step)
+			alone = false
 			for _, dependent := range p.dependents(ended.Job) {
 				if waits[dependent]--; waits[dependent] == 0 {
-					heap.Push(ready, dependent)
+					release(dependent)
 				}
 			}
 		}
-		alone = false
+		for len(waiting) > 0 && waiting[0].Finish == now {
+			heap.Push(ready, int32(heap.Pop(&waiting).(Step).Job))
+		}
 	}
 	return steps
 }
@@ -254,10 +283,13 @@ func (h *readyHeap) Swap(a, b int) { h.jobs[a], h.jobs[b] = h.jobs[b], h.jobs[a]
 func (h *readyHeap) Push(x any)    { h.jobs = append(h.jobs, x.(int32)) }
 func (h *readyHeap) Less(a, b int) bool {
 	i, k := h.jobs[a], h.jobs[b]
-	return cmp.Or(
-		cmp.Compare(h.p.g.Jobs[k].Priority, h.p.g.Jobs[i].Priority),
-		cmp.Compare(h.p.lifted[k], h.p.lifted[i]),
-		cmp.Compare(h.p.turn[i], h.p.turn[k])) < 0
+	if a, b := h.p.priority[i], h.p.priority[k]; a != b {
+		return a > b
+	}
+	if a, b := h.p.g.Jobs[i].Exclusive, h.p.g.Jobs[k].Exclusive; a != b {
+		return a
+	}
+	return cmp.Or(cmp.Compare(h.p.path[k], h.p.path[i]), cmp.Compare(h.p.turn[i], h.p.turn[k])) < 0
 }
 
 func (h *readyHeap) Pop() any {

@@ -60,11 +60,23 @@ func TestPlan(t *testing.T) {
 			[]string{"c"},
 			4, 11, 8,
 		},
-		"exclusive waits": {
+		"exclusive goes before the longer paths of its priority": {
 			"a: {run: x, exclusive: true}, b: {run: x}, d: {run: x}", 3,
-			[]string{"d@0-3", "b@0-2", "a@3-4"},
+			[]string{"a@0-1", "d@1-4", "b@1-3"},
 			[]string{"d"},
 			3, 6, 4,
+		},
+		"exclusive waits, and is passed by what is more urgent alone": {
+			"a: {run: x, exclusive: true, needs: b}, b: {run: x}, c: {run: x, priority: 1, needs: d}, d: {run: x}, e: {run: x}", 2,
+			[]string{"d@0-3", "b@0-2", "c@3-8", "a@8-9", "e@9-10"},
+			[]string{"d", "c"},
+			3, 12, 10,
+		},
+		"a need is as urgent as its dependent": {
+			"a: {run: x, priority: 1, needs: b}, b: {run: x}, c: {run: x}", 1,
+			[]string{"b@0-2", "a@2-3", "c@3-8"},
+			[]string{"c"},
+			2, 8, 8,
 		},
 		"order lifts": {
 			"a: {run: x}, b: {run: x}, c: {run: x, needs: {a: order}}", 1,
@@ -85,7 +97,7 @@ func TestPlan(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			g := parse(t, "jobs: {"+c.jobs+"}")
-			p := g.Plan(c.slots, func(i int) time.Duration { return time.Duration(seconds[g.Jobs[i].Name]) * time.Second })
+			p := g.Plan(c.slots, func(i int) time.Duration { return time.Duration(seconds[g.Jobs[i].Name]) * time.Second }, nil)
 			var critical []string
 			for _, i := range p.Critical {
 				critical = append(critical, g.Jobs[i].Name)
@@ -103,13 +115,27 @@ func TestPlan(t *testing.T) {
 
 func TestPlanOfNothingAndOfForever(t *testing.T) {
 	t.Parallel()
-	if diff := cmp.Diff(graph.Plan{}, (&graph.Graph{}).Plan(1, nil)); diff != "" {
+	if diff := cmp.Diff(graph.Plan{}, (&graph.Graph{}).Plan(1, nil, nil)); diff != "" {
 		t.Error(diff)
 	}
 	g := grid(3, 3)
-	p := g.Plan(1, func(int) time.Duration { return math.MaxInt64 })
+	p := g.Plan(1, func(int) time.Duration { return math.MaxInt64 }, nil)
 	if p.Work <= 0 || p.Makespan != p.Work {
 		t.Errorf("work %v, makespan %v", p.Work, p.Makespan)
+	}
+}
+
+func TestPlanKeepsBackOffs(t *testing.T) {
+	t.Parallel()
+	g := parse(t, "jobs: {a: {run: x}, b: {run: x, needs: a}, c: {run: x, exclusive: true}, d: {run: x, needs: b}}")
+	waits := map[string]int{"a": 5, "b": 2, "c": 6, "d": 90}
+	p := g.Plan(2, nil, func(i int) time.Duration { return time.Duration(waits[g.Jobs[i].Name]) * time.Second })
+	if diff := cmp.Diff([]string{"a@5-6", "c@6-7", "b@7-8", "d@90-91"}, schedule(g, p)); diff != "" {
+		t.Errorf("steps (-want +got):\n%s", diff)
+	}
+	p = g.Plan(1, func(int) time.Duration { return math.MaxInt64 }, func(int) time.Duration { return math.MaxInt64 })
+	if len(p.Steps) != 4 || p.Makespan <= p.Work {
+		t.Errorf("for ever: makespan %v, work %v", p.Makespan, p.Work)
 	}
 }
 
@@ -158,7 +184,7 @@ func TestPlanRespectsNeedsAndSlots(t *testing.T) {
 		checkGraph(t, g)
 		slots := rapid.IntRange(0, 5).Draw(t, "slots")
 		estimates := rapid.SliceOfN(rapid.IntRange(-1, 5), len(g.Jobs), len(g.Jobs)).Draw(t, "estimates")
-		p := g.Plan(slots, func(i int) time.Duration { return time.Duration(estimates[i]) })
+		p := g.Plan(slots, func(i int) time.Duration { return time.Duration(estimates[i]) }, nil)
 		checkPlan(t, g, p, slots)
 	})
 }

@@ -170,6 +170,8 @@ func TestSchemaAndParserAgree(t *testing.T) {
 	t.Parallel()
 	values := []string{
 		`null`, `true`, `0`, `1`, `-1`, `1.5`, `255`, `256`, `1000000`, `1000001`, `""`, `"x"`, `"/x"`, `"5m"`, `"1h5m"`, `"+1.5h"`, `".5s"`,
+		`1.0`, `-1.0`, `0.0`, `-0`, `0e0`, `1e1`, `1E+1`, `10e-1`, `1e-1`, `1e3`, `1e4`, `255.0`, `255.5`, `[1.0]`, `[1e2, 255.0]`, `[1e3]`, `[1.5]`,
+		`"1.0"`, `"1e1"`, `"00"`, `"5m0"`, `"-0s"`, `"-0"`, `"+0"`, `"1us"`, `"0.0s"`,
 		`"5"`, `"-5m"`, `"m"`, `"0"`, `"b"`, `" "`, `[""]`, `[]`, `["x"]`, `["b"]`, `[1]`, `[1, "x"]`, `[true, "x"]`, `[0]`, `[null]`, `[[]]`, `["/x"]`, `[""]`,
 		`{}`, `{"b": null}`, `{"b": "finish"}`, `{"b": "x"}`, `{"A": 1, "B": true, "C": null}`, `{"": 1}`, `{"A=B": 1}`, `{"A": []}`, `{"A": ["x"]}`,
 		`{"A": ["x", "x"]}`, `{"1": ["x"]}`, `{"A": ["x"], "include": [], "exclude": []}`, `{"include": [{"A": 1}]}`, `{"include": [{}]}`,
@@ -185,12 +187,14 @@ func TestSchemaAndParserAgree(t *testing.T) {
 		if err := json.Unmarshal([]byte(text), &x); err != nil {
 			t.Fatal(err)
 		}
-		_, err := graph.Parse(strings.NewReader(text), "f", graph.Limits{})
-		var problems graph.Problems
-		errors.As(err, &problems)
-		problems = slices.DeleteFunc(problems, unknownJob)
-		if schema := v.ok(v.root, x); schema != (len(problems) == 0) {
-			t.Errorf("%.200s\nschema: %v, parser: %v", text, schema, err)
+		for _, name := range []string{"f.json", "f.yaml"} { // JSON is YAML, too.
+			_, err := graph.Parse(strings.NewReader(text), name, graph.Limits{})
+			var problems graph.Problems
+			errors.As(err, &problems)
+			problems = slices.DeleteFunc(problems, unknownJob)
+			if schema := v.ok(v.root, x); schema != (len(problems) == 0) {
+				t.Errorf("%s: %.200s\nschema: %v, parser: %v", name, text, schema, err)
+			}
 		}
 	}
 	for _, value := range values {

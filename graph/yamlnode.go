@@ -3,6 +3,7 @@ package graph
 import (
 	"errors"
 	"io"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -149,9 +150,12 @@ func (r *yamlReader) node(n *node, from ast.Node, depth int) error {
 	case *ast.BoolNode:
 		n.kind, n.text = boolean, from.Token.Value
 	case *ast.IntegerNode, *ast.FloatNode, *ast.InfinityNode, *ast.NanNode:
-		n.kind, n.text = number, from.GetToken().Value
+		n.kind, n.text = plainKind(from.GetToken().Value), from.GetToken().Value
 	case *ast.StringNode:
 		n.kind, n.text = text, from.Value
+		if from.Token.Type == token.StringType {
+			n.kind = plainKind(from.Value)
+		}
 	case *ast.LiteralNode:
 		n.kind, n.text = text, from.Value.Value
 	case *ast.MappingNode:
@@ -186,6 +190,17 @@ func (r *yamlReader) node(n *node, from ast.Node, depth int) error {
 		return errStop
 	}
 	return nil
+}
+
+// coreNumber matches what is a number by the core schema of YAML 1.2. The library takes 1e1 for a text, and 1_000 for a number.
+var coreNumber = regexp.MustCompile(`^([-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?|0o[0-7]+|0x[0-9a-fA-F]+|[-+]?\.(inf|Inf|INF)|\.(nan|NaN|NAN))$`)
+
+// plainKind tells a number from a text where both stand without quotes.
+func plainKind(s string) kind {
+	if s != "" && strings.IndexByte("+-.0123456789", s[0]) >= 0 && coreNumber.MatchString(s) {
+		return number
+	}
+	return text
 }
 
 func (r *yamlReader) list(n *node, from *ast.SequenceNode, depth int) error {

@@ -182,8 +182,12 @@ func (w *worker) busy(j *job.Job, now job.Time) string {
 		return "in quarantine until " + stamp(w.Until)
 	case w.held > 0:
 		return "runs an exclusive job"
+	case w.used >= int(w.Slots) && w.Slots == 1:
+		return "has its only slot taken"
 	case w.used >= int(w.Slots):
-		return fmt.Sprintf("all %d slots are taken", w.Slots)
+		return fmt.Sprintf("has all %d slots taken", w.Slots)
+	case j.Exclusive() && w.used == 1:
+		return "runs another, and this job wants it to itself"
 	case j.Exclusive() && w.used > 0:
 		return fmt.Sprintf("runs %d others, and this job wants it to itself", w.used)
 	case w.lost(j) != nil:
@@ -224,12 +228,13 @@ func (s *Scheduler) ready(e *Explanation, j *job.Job, now job.Time) {
 	}
 	e.Ahead = s.ahead(entry, now)
 	free := s.freeWorkers(e, entry, now)
-	if e.Ahead > 0 {
-		more := ""
-		if e.Ahead >= AheadMax {
-			more = " or more"
-		}
-		e.add(Reason{What: Waits, Text: fmt.Sprintf("%d%s ready jobs go first", e.Ahead, more)})
+	switch {
+	case e.Ahead == 1:
+		e.add(Reason{What: Waits, Text: "1 ready job goes first"})
+	case e.Ahead >= AheadMax:
+		e.add(Reason{What: Waits, Text: fmt.Sprintf("%d or more ready jobs go first", e.Ahead)})
+	case e.Ahead > 0:
+		e.add(Reason{What: Waits, Text: fmt.Sprintf("%d ready jobs go first", e.Ahead)})
 	}
 	if !barred && (free || len(e.Reasons) > 0) {
 		e.Start = s.guess(entry, e.Ahead, now)

@@ -9,6 +9,14 @@ import (
 	"github.com/headrace/headrace/job"
 )
 
+// processes counts them for a person.
+func processes(n int) string {
+	if n == 1 {
+		return "1 process"
+	}
+	return fmt.Sprintf("%d processes", n)
+}
+
 // judge says how the attempt ended, once its tree is gone and its output read.
 func (w *watch) judge(r *Result) verdict {
 	switch {
@@ -22,10 +30,10 @@ func (w *watch) judge(r *Result) verdict {
 	}
 	end := *w.ended
 	if end.extra > 0 {
-		w.transcript.note("the command left %d processes running (%s); they are killed", end.extra, end.names)
+		w.transcript.note("the command left %s running (%s), which headrace kills", processes(end.extra), end.names)
 	}
 	if end.stuck > 0 {
-		w.transcript.note("%d processes (%s) do not die, in the system's hands or another user's", end.stuck, end.names)
+		w.transcript.note("cannot kill %s (%s), in the system's hands or another user's", processes(end.stuck), end.names)
 	}
 	ws := syscall.WaitStatus(end.wait)
 	if ws.Exited() {

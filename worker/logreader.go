@@ -92,7 +92,7 @@ func (r *LogReader) Next() (Line, error) {
 			return Line{}, err
 		}
 		if lost > 0 {
-			text := fmt.Sprintf("the log is damaged: %d bytes are lost here", lost)
+			text := fmt.Sprintf("the log is damaged: bytes lost here: %d", lost)
 			return Line{Stream: Note, Text: []byte(text)}, nil
 		}
 		if !next {

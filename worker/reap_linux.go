@@ -25,7 +25,7 @@ func Reap(owner string) (killed int, err error) {
 	left := s.kill()
 	killed = len(s.killed) + reapCgroups(owner, s.spared)
 	if len(left) > 0 {
-		return killed, fmt.Errorf("reap: %d processes that an earlier run left (%s) do not die", len(left), sample(left))
+		return killed, fmt.Errorf("reap: cannot kill %s that an earlier run left (%s)", processes(len(left)), sample(left))
 	}
 	return killed, nil
 }

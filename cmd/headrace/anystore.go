@@ -96,7 +96,7 @@ func (a *address) open(ctx context.Context) (anyReader, error) {
 	if a.database != "" {
 		r, err := postgres.OpenReadOnly(ctx, a.database)
 		if err != nil {
-			return nil, fmt.Errorf("%v: %w", a, err)
+			return nil, reached(a.String(), fmt.Errorf("%v: %w", a, err))
 		}
 		return r, nil
 	}
@@ -106,6 +106,10 @@ func (a *address) open(ctx context.Context) (anyReader, error) {
 	r, err := sqlite.OpenReadOnly(ctx, a.path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, usage("there is no store in %s", a)
+	}
+	var file *sqlite.FileError
+	if a.dir == "" && errors.As(err, &file) && file.Fault == sqlite.Damaged { // Its folder may hold anything else.
+		return nil, &exit{exitMachine, fmt.Errorf("the file %s is damaged, or no store of headrace", a)}
 	}
 	if err != nil {
 		return nil, err
@@ -143,23 +147,74 @@ func (a *address) make(ctx context.Context, f func(rows.Tables) error) error {
 
 func (a *address) fill(ctx context.Context, f func(rows.Tables) error) error {
 	if a.database != "" {
-		return postgres.Make(ctx, a.database, f)
+		return reached(a.String(), postgres.Make(ctx, a.database, f))
 	}
-	if a.dir != "" {
-		if err := a.checkClaim(); err != nil {
-			return err
-		}
-		if err := os.MkdirAll(a.logs(), 0o755); err != nil {
-			return fmt.Errorf("make the store: %w", err)
-		}
+	if a.dir == "" {
+		return sqlite.Make(ctx, a.path, f)
 	}
-	if err := sqlite.Make(ctx, a.path, f); err != nil {
+	if err := a.checkClaim(); err != nil {
 		return err
+	}
+	if err := a.fillFolder(ctx, f); err != nil {
+		return err
+	}
+	if err := os.MkdirAll(a.logs(), 0o755); err != nil {
+		return fmt.Errorf("make the store: %w", err)
 	}
 	if a.file == "" {
 		return nil
 	}
 	return a.claim()
+}
+
+// fillFolder makes the store in its folder. One that is not there yet has its name when the store is complete: of what is refused
+// nothing is left, not even the lock.
+func (a *address) fillFolder(ctx context.Context, f func(rows.Tables) error) (err error) {
+	if _, err := os.Lstat(a.dir); !errors.Is(err, fs.ErrNotExist) {
+		return sqlite.Make(ctx, a.path, f)
+	}
+	dir := filepath.Clean(a.dir)
+	parent := filepath.Dir(dir)
+	missing := missingFolders(parent)
+	draft := filepath.Join(parent, "."+filepath.Base(dir)+".part")
+	path := filepath.Join(draft, filepath.Base(a.path)) // with its lock beside it
+	if err := os.MkdirAll(draft, 0o755); err != nil {
+		return fmt.Errorf("make the store: %w", err)
+	}
+	defer func() {
+		if err == nil {
+			return
+		}
+		// Each is left as it is if it has anything else in it.
+		for _, path := range append([]string{path, path + ".lock", draft}, missing...) {
+			_ = os.Remove(path)
+		}
+	}()
+	if err := sqlite.Make(ctx, path, f); err != nil {
+		return err
+	}
+	if err := os.Rename(draft, dir); err != nil {
+		return fmt.Errorf("make the store: %w", err)
+	}
+	return syncFolder(parent)
+}
+
+// missingFolders lists those of the folder and the ones above it that are not there, the deepest first.
+func missingFolders(dir string) (missing []string) {
+	for ; ; dir = filepath.Dir(dir) {
+		if _, err := os.Lstat(dir); !errors.Is(err, fs.ErrNotExist) {
+			return missing
+		}
+		missing = append(missing, dir)
+	}
+}
+
+func syncFolder(path string) error {
+	dir, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	return errors.Join(dir.Sync(), dir.Close())
 }
 
 // interruptible lets a command undo what it has begun when somebody interrupts it.
@@ -190,11 +245,7 @@ func writeNew(path string, write func(io.Writer) error) (err error) {
 	if err := os.Link(f.Name(), path); err != nil {
 		return newFile(path, err)
 	}
-	dir, err := os.Open(filepath.Dir(path))
-	if err != nil {
-		return err
-	}
-	return errors.Join(dir.Sync(), dir.Close())
+	return syncFolder(filepath.Dir(path))
 }
 
 // newFile gives the error of a file that was to be made.

@@ -25,7 +25,7 @@ logs are not part of it. headrace restore makes a store of it, and headrace chec
 
 ` + exitHelp,
 		Example: `  headrace backup build.yaml --to /backup/build-$(date +%F).db`,
-		Args:    cobra.MaximumNArgs(1),
+		Args:    arguments(0, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			a, err := addressOf(args, store)
 			if err != nil {
@@ -71,7 +71,7 @@ folder's store can be restored into PostgreSQL, and the other way round.
 
 ` + exitHelp,
 		Example: `  headrace restore build.yaml --from /backup/build-2026-11-30.db`,
-		Args:    cobra.MaximumNArgs(1),
+		Args:    arguments(0, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			a, err := addressOf(args, store)
 			if err != nil {
@@ -80,7 +80,7 @@ folder's store can be restored into PostgreSQL, and the other way round.
 			if from == "" {
 				return usage("say with --from which file the backup is")
 			}
-			in, err := openDump(cmd, from)
+			in, err := openDump("backup", from, cmd.ErrOrStderr())
 			if err != nil {
 				return err
 			}
@@ -101,6 +101,9 @@ folder's store can be restored into PostgreSQL, and the other way round.
 // isDatabase reports whether a file is one of SQLite's.
 func isDatabase(path string) (bool, error) {
 	const magic = "SQLite format 3\x00"
+	if path == stream {
+		return false, nil // It can be read but once, and is read as a dump.
+	}
 	f, err := os.Open(path)
 	if err != nil {
 		return false, fmt.Errorf("read the backup: %w", err)

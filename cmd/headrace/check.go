@@ -34,7 +34,7 @@ Exit codes:
   3    the store cannot be read to its end`,
 		Example: `  headrace check build.yaml
   headrace check --store backup.db`,
-		Args: cobra.MaximumNArgs(1),
+		Args: arguments(0, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			a, err := addressOf(args, store)
 			if err != nil {

@@ -4,13 +4,17 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 	"syscall"
 	"time"
 
 	"github.com/headrace/headrace/queue"
 	"github.com/headrace/headrace/store/postgres"
+	"github.com/jackc/pgx/v5/pgconn"
 )
 
 // Stores in a PostgreSQL database: for `headrace run --store postgres://...` from any machine. Logs stay in the folder beside
@@ -30,11 +34,45 @@ func (d database) InPlace() error {
 	return nil
 }
 
+// reached says in one line, of which each part is there once, why a database cannot be reached: the driver tells of each way that
+// it tried. An address that is none is the caller's fault. Other errors are given back as they are.
+func reached(name string, err error) error {
+	var wrong *pgconn.ParseConfigError
+	var failed *pgconn.ConnectError
+	switch {
+	case errors.As(err, &wrong):
+		return usage("the address of the database: %v", wrong)
+	case !errors.As(err, &failed):
+		return err
+	}
+	return &exit{exitMachine, fmt.Errorf("the database %s cannot be reached: %s", name, strings.Join(reasons(failed, nil), "; "))}
+}
+
+// reasons adds the last causes of an error, each once.
+func reasons(err error, all []string) []string {
+	switch e := err.(type) { //nolint:errorlint // It goes down the tree itself.
+	case *net.OpError, *net.DNSError: // They name the address, which what they wrap does not.
+	case interface{ Unwrap() []error }:
+		for _, next := range e.Unwrap() {
+			all = reasons(next, all)
+		}
+		return all
+	case interface{ Unwrap() error }:
+		if next := e.Unwrap(); next != nil {
+			return reasons(next, all)
+		}
+	}
+	if text := strings.Join(strings.Fields(err.Error()), " "); !slices.Contains(all, text) {
+		all = append(all, text)
+	}
+	return all
+}
+
 // ownDatabase makes this process the owner of the store in the database, and makes one if there is none.
 func (p place) ownDatabase(ctx context.Context) (engineStore, error) {
 	s, err := postgres.Open(ctx, p.address, postgres.Options{})
 	if err != nil {
-		return nil, err
+		return nil, reached(p.name(), err)
 	}
 	err = p.claimDatabase(ctx, s)
 	if err == nil {
@@ -47,7 +85,12 @@ func (p place) ownDatabase(ctx context.Context) (engineStore, error) {
 }
 
 // graph names the graph file in the database: by its name alone, as it may lie elsewhere on another machine.
-func (p place) graph() string { return filepath.Base(target(p.file)) }
+func (p place) graph() string {
+	if p.file == stream {
+		return "/dev/stdin" // No name of a file has a slash.
+	}
+	return filepath.Base(target(p.file))
+}
 
 // claimDatabase refuses a store that has the runs of another graph file: jobs are known by their names, which mean something else
 // there.
@@ -86,7 +129,7 @@ func (p place) readDatabase(ctx context.Context) (storeReader, error) {
 	case errors.Is(err, postgres.ErrNoStore):
 		return nil, errNoRuns
 	case err != nil:
-		return nil, err
+		return nil, reached(p.name(), err)
 	}
 	if err := p.claimDatabase(ctx, r); err != nil {
 		return nil, errors.Join(err, r.Close())

@@ -27,7 +27,7 @@ there with what is wrong with it ("error") and its bytes ("raw"), and is loaded 
 ` + exitHelp,
 		Example: `  headrace dump build.yaml | grep '"seq":12,'
   headrace dump --store postgres://localhost/farm --to farm.jsonl`,
-		Args: cobra.MaximumNArgs(1),
+		Args: arguments(0, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			a, err := addressOf(args, store)
 			if err != nil {
@@ -49,23 +49,24 @@ there with what is wrong with it ("error") and its bytes ("raw"), and is loaded 
 func newLoad() *cobra.Command {
 	var store, from string
 	cmd := &cobra.Command{
-		Use:   "load [FILE]",
+		Use:   "load [FILE] [--from DUMP]",
 		Short: "Make a store of a dump",
-		Long: `Make the store of a graph file, or the one that --store names, of what headrace dump wrote. The store must not exist, or be
-empty. There is all of it at the end, or nothing: a dump that was cut off, or a load that was interrupted, leaves no store.
+		Long: `Make the store of a graph file, or the one that --store names, of what headrace dump wrote, which is read from standard input
+or, with --from, from a file. The store must not exist, or be empty. There is all of it at the end, or nothing: a dump that was
+cut off, or a load that was interrupted, leaves no store.
 
 The numbers of a dump's lines are counted at its end, so that what was filtered must have its last line mended.
 
 ` + exitHelp,
 		Example: `  headrace load build.yaml --from build.jsonl
   headrace dump build.yaml | headrace load --store postgres://localhost/farm`,
-		Args: cobra.MaximumNArgs(1),
+		Args: arguments(0, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			a, err := addressOf(args, store)
 			if err != nil {
 				return err
 			}
-			in, err := openDump(cmd, from)
+			in, err := openDump("dump", from, cmd.ErrOrStderr())
 			if err != nil {
 				return err
 			}
@@ -78,13 +79,14 @@ The numbers of a dump's lines are counted at its end, so that what was filtered 
 	return cmd
 }
 
-func openDump(cmd *cobra.Command, from string) (io.ReadCloser, error) {
+// openDump opens what a store is to be made of.
+func openDump(what, from string, stderr io.Writer) (io.ReadCloser, error) {
 	if from == stream {
-		return io.NopCloser(cmd.InOrStdin()), nil
+		return openInput(from, "a "+what, stderr)
 	}
 	f, err := os.Open(from)
 	if err != nil {
-		return nil, usage("the dump: %v", err)
+		return nil, usage("the %s: %v", what, err)
 	}
 	return f, nil
 }

@@ -104,6 +104,9 @@ func TestFullDiskStopsTheRunAndTheNextGoesOn(t *testing.T) {
 					t.Errorf("exit code %d, want %d; told %q, want %q", code, exitMachine, stderr, want)
 				}
 			}
+			if logs := strings.Contains(stderr, "left for the logs in "); logs == strings.Contains(out, "\nwhen the store can be used again, the next run goes on with the ") {
+				t.Errorf("the end promises something else:\n%s", out)
+			}
 			told := func(i int) bool { return strings.Contains(out, fmt.Sprintf("ok     j%d ", i)) }
 			if !told(0) || told(c.jobs-1) {
 				t.Fatalf("the run did not stop in its middle:\n%s", out)

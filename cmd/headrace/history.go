@@ -42,7 +42,7 @@ it may have run for longer.
 ` + exitHelp,
 		Example: `  headrace history build.yaml --limit 3
   headrace history build.yaml --job test`,
-		Args: cobra.ExactArgs(1),
+		Args: arguments(1, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if limit < 1 || limit > 10_000 {
 				return usage("--limit %d: want 1 to 10000", limit)
@@ -125,6 +125,9 @@ func (t *teller) tell(ctx context.Context, name string, limit int) error {
 	builds, err := t.store.Builds(ctx, queue.BuildFilter{Limit: limit})
 	if err != nil {
 		return err
+	}
+	if len(builds) == 0 && t.json == nil {
+		fmt.Fprintf(t.out, "no run of %s is kept in %s\n", progress.Clean(t.spoken()), progress.Clean(t.place.name()))
 	}
 	next := job.Time(math.MaxInt64)
 	for i := range builds {

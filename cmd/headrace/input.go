@@ -6,6 +6,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"path/filepath"
 	"regexp"
 	"time"
 
@@ -31,6 +32,21 @@ func isStream(file string) bool {
 	return err == nil && !info.Mode().IsRegular()
 }
 
+// lasting gives the name of a graph file: where a path leads to an open regular file (/dev/stdin), that of this file, as it is found
+// by it later, too.
+func lasting(file string) string {
+	if !descriptor.MatchString(file) || isStream(file) {
+		return file
+	}
+	path := target(file)
+	if here, err := os.Getwd(); err == nil {
+		if near, err := filepath.Rel(here, path); err == nil && filepath.IsLocal(near) {
+			return near
+		}
+	}
+	return path
+}
+
 // inputName is how messages call a graph file.
 func inputName(file string) string {
 	if isStream(file) {
@@ -42,9 +58,9 @@ func inputName(file string) string {
 // patience is how long a graph may take to come before somebody is told what is waited for.
 const patience = time.Second
 
-// openInput opens a graph file, or the pipe or terminal from which a graph is to come. It tells stderr what it waits for, if
-// nothing comes for long; nil: nobody wants to know.
-func openInput(file string, stderr io.Writer) (io.ReadCloser, error) {
+// openInput opens a graph file, or the pipe or terminal from which what is to be read is to come. It tells stderr that it waits
+// for it, if nothing comes for long; nil: nobody wants to know.
+func openInput(file, what string, stderr io.Writer) (io.ReadCloser, error) {
 	kind, err := kindOf(file)
 	if err != nil {
 		return nil, usage("%s: %v", inputName(file), cause(err))
@@ -63,7 +79,7 @@ func openInput(file string, stderr io.Writer) (io.ReadCloser, error) {
 	in := &input{}
 	if stderr != nil {
 		in.late = time.AfterFunc(patience, func() {
-			fmt.Fprintf(stderr, "headrace: waiting for a graph on %s (%s)\n", name, kind)
+			fmt.Fprintf(stderr, "headrace: waiting for %s on %s (%s)\n", what, name, kind)
 		})
 	}
 	if file == stream {
@@ -143,7 +159,7 @@ func (in *input) Close() error {
 
 // parseInput reads a graph to run.
 func parseInput(file string, stderr io.Writer) (*graph.Graph, error) {
-	in, err := openInput(file, stderr)
+	in, err := openInput(file, "a graph", stderr)
 	if err != nil {
 		return nil, err
 	}

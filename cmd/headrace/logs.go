@@ -35,13 +35,14 @@ func newLogs() *cobra.Command {
 command wrote to its standard output and error, which are one stream, in the order in which it came; headrace's
 own notes go to standard error. On a terminal control characters are made harmless.
 
-With --follow it goes on while the attempt runs, and waits for a job that has not started.
+With --follow it goes on while the attempt runs, and waits for a job that has not started as long as its run is under way. Of
+one whose run was killed it says so and ends; it does not wait for the next run.
 With --json each line is an object: time, stream (out or note), text, partial (no newline follows).
 
 ` + exitHelp,
 		Example: `  headrace logs build.yaml test
   headrace logs build.yaml test -f --tail 10`,
-		Args:              cobra.ExactArgs(2),
+		Args:              arguments(2, 2),
 		ValidArgsFunction: completeJobs(1, false),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if o.attempt < 0 || o.tail < -1 {
@@ -64,7 +65,7 @@ With --json each line is an object: time, stream (out or note), text, partial (n
 	}
 	readFlags(cmd, &o.folder, &o.json)
 	f := cmd.Flags()
-	f.BoolVarP(&o.follow, "follow", "f", false, "go on while the attempt runs")
+	f.BoolVarP(&o.follow, "follow", "f", false, "go on while the attempt runs, and wait for one while the run is under way")
 	f.Int32Var(&o.attempt, "attempt", 0, "the `number` of the attempt; 0: the last one")
 	f.IntVar(&o.tail, "tail", -1, "only the last so many lines; -1: all")
 	f.BoolVar(&o.stamps, "timestamps", false, "put the time and the stream before each line")
@@ -175,6 +176,9 @@ func (p place) pick(ctx context.Context, store storeReader, rec *job.Record, o *
 			if last > 0 {
 				return 0, usage("%s has no attempt %d; its last is %d", rec.Spec.Name, o.attempt, last)
 			}
+			if o.follow && rec.End == nil {
+				return 0, usage("%s has not started, and no run is under way that could start it; run it: %s", rec.Spec.Name, p.command("run"))
+			}
 			return 0, usage("%s has no log, as it never started; ask: %s", rec.Spec.Name, p.command("why", rec.Spec.Name))
 		}
 		if err := pause(ctx); err != nil {
@@ -271,7 +275,24 @@ func (p place) follow(ctx context.Context, h queue.History, id job.ID, attempt i
 	over(nil)
 	<-stopped
 	if errors.Is(err, errOver) {
-		return nil
+		return tellKilled(ctx, h, id, attempt, yield)
 	}
 	return err
+}
+
+// tellKilled says why a log ends without its end marker, where that is known.
+func tellKilled(ctx context.Context, h queue.History, id job.ID, attempt int32, yield func(worker.Line) error) error {
+	rec, err := reload(ctx, h, id)
+	if err != nil {
+		return err
+	}
+	killed := rec.Running && rec.Last.Number == attempt
+	if e := rec.LastEnd; e != nil && e.Number == attempt {
+		killed = e.Detail == job.HandedBack && e.Message == killedNote
+	}
+	if !killed {
+		return nil
+	}
+	text := killedNote + ": this is all there is; the next run makes a further attempt"
+	return yield(worker.Line{Time: time.Now(), Stream: worker.Note, Text: []byte(text)})
 }

@@ -5,15 +5,18 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"strconv"
 	"strings"
 	"syscall"
 
 	"github.com/headrace/headrace/graph"
+	"github.com/headrace/headrace/internal/progress"
 	"github.com/headrace/headrace/queue"
 	"github.com/headrace/headrace/store/sqlite"
 	"github.com/headrace/headrace/worker"
+	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/spf13/cobra"
 	driver "zombiezen.com/go/sqlite"
 )
@@ -70,24 +73,73 @@ func execute(args []string, stdout, stderr io.Writer) int {
 	root.SetArgs(args)
 	root.SetOut(stdout)
 	root.SetErr(stderr)
+	strict(root)
 	cmd, err := root.ExecuteContextC(context.Background())
 	if err == nil {
 		return exitOK
 	}
 	code := exitMachine
 	var e *exit
+	var write *fs.PathError // cobra's own, too: of --version
 	switch {
 	case errors.As(err, &e):
 		code = e.code
-	case !began(cmd):
+	case !began(cmd) && !errors.As(err, &write):
 		// Cobra's own: an unknown command or flag, a wrong number of arguments.
 		code = exitUsage
-		err = fmt.Errorf("%w\nsee: %s --help", err, cmd.CommandPath())
+		err = fmt.Errorf("%s\nsee: %s --help", nearest(err), cmd.CommandPath())
 	}
 	if e == nil || e.err != nil {
 		complain(stderr, err)
 	}
 	return code
+}
+
+// strict has the commands that cobra brings along refuse what they do not know, as all others do: they would print their own help,
+// and call that a success.
+func strict(root *cobra.Command) {
+	root.InitDefaultHelpCmd()
+	root.InitDefaultCompletionCmd()
+	for _, c := range root.Commands() {
+		switch c.Name() {
+		case "help":
+			c.Args = func(_ *cobra.Command, args []string) error {
+				if of, rest, err := root.Find(args); err != nil || len(rest) > 0 {
+					return fmt.Errorf("%s has no command %q", of.CommandPath(), rest[0])
+				}
+				return nil
+			}
+		case "completion":
+			c.Use = "completion SHELL"
+			c.Args = cobra.ArbitraryArgs
+			c.RunE = func(c *cobra.Command, args []string) error {
+				var known []string
+				for _, shell := range c.Commands() {
+					known = append(known, shell.Name())
+				}
+				return usage("completion %q: want one of %s", strings.Join(args, " "), strings.Join(known, ", "))
+			}
+		}
+	}
+}
+
+// arguments refuses a number of arguments that is not right; most below 0: any number is.
+func arguments(least, most int) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		if n := len(args); n < least || most >= 0 && n > most {
+			return fmt.Errorf("got %s, want: headrace %s", progress.Count(n, "argument"), cmd.Use)
+		}
+		return nil
+	}
+}
+
+// nearest puts what cobra suggests for an unknown command on the line that says so.
+func nearest(err error) string {
+	text, names, ok := strings.Cut(err.Error(), "\n\nDid you mean this?\n")
+	if ok {
+		text += "; did you mean " + strings.Join(strings.Fields(names), " or ") + "?"
+	}
+	return text
 }
 
 // complain prints an error: a graph's problems as editors know them, all else after the program's name.
@@ -104,9 +156,12 @@ func complain(stderr io.Writer, err error) {
 func explain(err error) string {
 	var held *queue.HeldError
 	var file *sqlite.FileError
+	var failed *pgconn.ConnectError
 	switch {
 	case errors.As(err, &held):
 		return held.Error()
+	case errors.As(err, &failed):
+		return "the database cannot be reached: " + strings.Join(reasons(failed, nil), "; ")
 	case errors.As(err, &file):
 		return advise(file)
 	case driver.ErrCode(err).ToPrimary() == driver.ResultIOErr:

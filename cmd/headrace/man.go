@@ -17,7 +17,7 @@ func newMan() *cobra.Command {
   headrace man /usr/local/share/man/man1
 
 ` + exitHelp,
-		Args: cobra.ExactArgs(1),
+		Args: arguments(1, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := os.MkdirAll(args[0], 0o755); err != nil {
 				return fmt.Errorf("make the folder: %v", err)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"path/filepath"
 
 	"github.com/headrace/headrace/internal/progress"
 	"github.com/headrace/headrace/queue"
@@ -25,7 +26,7 @@ nobody go on with both. Logs stay where they are.
 
 ` + exitHelp,
 		Example: `  headrace move --from .headrace/build.yaml --to postgres://localhost/farm`,
-		Args:    cobra.NoArgs,
+		Args:    arguments(0, 0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if from == "" || to == "" {
 				return usage("say with --from and --to which stores")
@@ -38,6 +39,9 @@ nobody go on with both. Logs stay where they are.
 			if err != nil {
 				return err
 			}
+			if old.same(&next) {
+				return usage("--from and --to name the same store")
+			}
 			if err := old.held(cmd.Context(), func() error { return next.copyOf(cmd.Context(), &old) }); err != nil {
 				return err
 			}
@@ -48,6 +52,16 @@ nobody go on with both. Logs stay where they are.
 	cmd.Flags().StringVar(&from, "from", "", "the `store` that is to be copied")
 	cmd.Flags().StringVar(&to, "to", "", "the `store` that is to be made")
 	return cmd
+}
+
+// same reports whether both are one store, as far as their names tell.
+func (a *address) same(b *address) bool {
+	if a.database != "" || b.database != "" {
+		return a.database == b.database
+	}
+	one, err := filepath.Abs(target(a.path))
+	other, oerr := filepath.Abs(target(b.path))
+	return err == nil && oerr == nil && one == other
 }
 
 // held does something while this process owns the store, so that nobody changes it meanwhile.
@@ -78,7 +92,7 @@ func (a *address) own(ctx context.Context) (ownedStore, error) {
 	if a.database != "" {
 		s, err := postgres.Open(ctx, a.database, postgres.Options{})
 		if err != nil {
-			return nil, fmt.Errorf("%v: %w", a, err)
+			return nil, reached(a.String(), fmt.Errorf("%v: %w", a, err))
 		}
 		return s, nil
 	}

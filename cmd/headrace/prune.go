@@ -45,7 +45,7 @@ With --json it is one object: builds, jobs, logs and bytes that went, kept (succ
 ` + exitHelp,
 		Example: `  headrace prune build.yaml --keep 20
   headrace prune build.yaml --older-than 720h --dry-run`,
-		Args: cobra.MaximumNArgs(1),
+		Args: arguments(0, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			a, err := addressOf(args, o.store)
 			if err != nil {
@@ -55,8 +55,8 @@ With --json it is one object: builds, jobs, logs and bytes that went, kept (succ
 			switch {
 			case !age && !keep:
 				return usage("say with --older-than or --keep what is to go")
-			case o.older < 0 || o.keep < 0:
-				return usage("--older-than and --keep: want 0 or more")
+			case o.keep < 0:
+				return usage("--keep %d: want 0 or more", o.keep)
 			}
 			p := &pruner{pruneOptions: o, place: a.place, before: math.MaxInt64}
 			if age {
@@ -70,7 +70,7 @@ With --json it is one object: builds, jobs, logs and bytes that went, kept (succ
 		},
 	}
 	cmd.Flags().StringVar(&o.store, "store", "", storeUse)
-	cmd.Flags().DurationVar(&o.older, "older-than", 0, "forget what ended so long ago, as in 720h")
+	spanVar(cmd.Flags(), &o.older, "older-than", 0, "forget what ended so long ago, as in 720h")
 	cmd.Flags().IntVar(&o.keep, "keep", 0, "keep the newest `N` runs")
 	cmd.Flags().BoolVar(&o.all, "all", false, "also forget successes that the next run could use")
 	cmd.Flags().BoolVarP(&o.dryRun, "dry-run", "n", false, "only tell what would go")
@@ -289,8 +289,8 @@ func (p *pruner) tell(out *bufio.Writer) error {
 		word = "would forget"
 	}
 	w := &p.went
-	_, err := fmt.Fprintf(out, "%s %s and %s, with %s of %d bytes\n", word, progress.Count(w.Builds, "run"), progress.Count(w.Jobs, "job"),
-		progress.Count(w.Logs, "log"), w.Bytes)
+	_, err := fmt.Fprintf(out, "%s %s and %s, with %s of %s\n", word, progress.Count(w.Builds, "run"), progress.Count(w.Jobs, "job"),
+		progress.Count(w.Logs, "log"), progress.Count(int(w.Bytes), "byte"))
 	if err == nil && w.Kept > 0 {
 		_, err = fmt.Fprintf(out, "%s that the next run can use %s (--all gives them up, too)\n", progress.Count(w.Kept, "old job"), stays(w.Kept))
 	}

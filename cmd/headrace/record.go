@@ -29,7 +29,10 @@ func (p place) openRuns(ctx context.Context) (storeReader, error) {
 		if _, err := os.Stat(p.file); err != nil && p.file != stream {
 			return nil, usage("graph file %q: no such file, and no runs of it are kept in %s", p.file, p.name())
 		}
-		return nil, &exit{exitUsage, &notRunError{fmt.Sprintf("nothing of %s has been run yet (looked in %s); run it: %s", p.file, p.name(), p.command("run"))}}
+		if _, err := kindOf(p.file); err != nil && p.file != stream {
+			return nil, usage("%s: %v", inputName(p.file), err)
+		}
+		return nil, &exit{exitUsage, &notRunError{fmt.Sprintf("nothing of %s has been run yet (looked in %s); run it: %s", p.spoken(), p.name(), p.command("run"))}}
 	}
 	return r, err
 }
@@ -105,7 +108,7 @@ func (p place) unknown(ctx context.Context, h queue.History, name string) error 
 	if near := graph.Nearest(name, iter.Seq[string](names)); near != "" {
 		hint = fmt.Sprintf("; did you mean %q?", near)
 	}
-	return usage("no job %q in %s%s", name, p.file, hint)
+	return usage("no job %q in %s%s", name, p.spoken(), hint)
 }
 
 // holder tells which process runs the file now; nil: none does. It goes by the note that the owner of the store leaves.

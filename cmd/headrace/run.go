@@ -69,9 +69,11 @@ With --json each line is one event, a JSON object with the fields event and, of 
   run-stopping  why (failure, interrupt or fault), text
   run-ended     outcome (succeeded, failed, interrupted or aborted), exit_code, seconds, counts, reused, unfinished
 and with --dry-run
-  plan-job      job, start_seconds, seconds; in the order of their starts
+  plan-note     job, text: why it is run again, or waits
+  plan-job      job, start_seconds, seconds, until (of a wait from before it); in the order of their starts
   plan-unable   job, why: it cannot run on this machine, or needs one that cannot
-  plan          name, jobs, reused, unable, critical, critical_seconds, width, work_seconds, makespan_seconds, from_history
+  plan          name, jobs, reused, unable, stops (at those, before anything starts), critical, critical_seconds, width,
+                work_seconds, makespan_seconds, from_history
 
 `
 
@@ -86,10 +88,10 @@ func newRun() *cobra.Command {
   headrace run build.yaml test -j 4 --keep-going
   headrace run build.yaml --dry-run
   headrace run build.yaml --graph svg > build.svg`,
-		Args:              cobra.MinimumNArgs(1),
+		Args:              arguments(1, -1),
 		ValidArgsFunction: completeJobs(0, true),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			o.file, o.targets = args[0], args[1:]
+			o.file, o.targets = lasting(args[0]), args[1:]
 			var err error
 			if o.logLimit, err = parseSize(limit); err != nil {
 				return usage("--log-limit: %v", err)
@@ -112,7 +114,7 @@ func newRun() *cobra.Command {
 	f.StringVar(&o.store, "store", "", "keep the store in this `folder` instead of .headrace/NAME beside the file, or in a PostgreSQL database: postgres://HOST/NAME")
 	f.StringVar(&limit, "log-limit", "0", "end a job as failed when it writes more output, as in 10MiB; 0: 64MiB")
 	f.StringSliceVar(&o.features, "feature", nil, "a feature that this machine has; may be repeated")
-	f.DurationVar(&o.retryDelay, "retry-delay", time.Minute, "wait so long before a second attempt after a fault of the infrastructure; three times as long before each further one")
+	spanVar(f, &o.retryDelay, "retry-delay", time.Minute, "wait so long before a second attempt after a fault of the infrastructure; three times as long before each further one")
 	return cmd
 }
 
@@ -125,8 +127,6 @@ func (o *runOptions) check() error {
 		return usage("--graph %q: want dot or svg", o.picture)
 	case o.colour != "auto" && o.colour != "always" && o.colour != "never":
 		return usage("--color %q: want auto, always or never", o.colour)
-	case o.retryDelay < 0:
-		return usage("--retry-delay %v: want 0 or more", o.retryDelay)
 	}
 	return nil
 }

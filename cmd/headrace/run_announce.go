@@ -20,11 +20,7 @@ func (s *session) forewarn() {
 }
 
 // announce tells what is to be done.
-func (s *session) announce(past *past, receipt *queue.Receipt) error {
-	took, err := durations(s.ctx, s.store, s.work)
-	if err != nil {
-		return err
-	}
+func (s *session) announce(past *past, receipt *queue.Receipt, took []time.Duration) {
 	var f *progress.Forecast
 	if took != nil {
 		f = &progress.Forecast{Estimates: took, Paths: paths(s.work.Graph, took), Slots: s.slots}
@@ -61,23 +57,30 @@ func (s *session) announce(past *past, receipt *queue.Receipt) error {
 			s.monitor.reuse(i, j.ID)
 		}
 	}
-	return nil
 }
 
 // announceWaits tells which jobs wait before their next attempt, for what earlier runs came to.
 func (s *session) announceWaits(past *past) {
 	now := job.At(time.Now())
-	for i, id := range past.twins {
-		r := past.waiting[id]
-		if r == nil {
-			continue
+	for i := range past.twins {
+		if e := past.wait(s.work, i, now); e != nil {
+			s.relay.Event(*e)
 		}
-		// The engine clamps a wait to its original length, if the clock has stepped.
-		if until := min(r.Wake, now.Add(r.Delay)); until > now {
-			s.relay.Event(progress.JobWaiting{
-				Job: s.monitor.named(i, id), Attempt: r.LastEnd.Number, Outcome: r.LastEnd.Outcome.String(),
-				Detail: r.LastEnd.Detail.String(), Message: r.LastEnd.Message, Until: until.Std(),
-			})
-		}
+	}
+}
+
+// wait tells until when the i-th job waits before its next attempt; nil: it does not.
+func (p *past) wait(w *work, i int, now job.Time) *progress.JobWaiting {
+	r := p.waiting[p.twins[i]]
+	if r == nil {
+		return nil
+	}
+	until := min(r.Wake, now.Add(r.Delay)) // The engine clamps a wait to its original length, if the clock has stepped.
+	if until <= now {
+		return nil
+	}
+	return &progress.JobWaiting{
+		Job: w.named(i, r.Spec.ID), Attempt: r.LastEnd.Number, Outcome: r.LastEnd.Outcome.String(),
+		Detail: r.LastEnd.Detail.String(), Message: r.LastEnd.Message, Until: until.Std(),
 	}
 }

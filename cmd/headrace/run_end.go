@@ -10,12 +10,13 @@ import (
 
 	"github.com/headrace/headrace/internal/progress"
 	"github.com/headrace/headrace/queue"
+	"github.com/headrace/headrace/store/sqlite"
 )
 
 // conclude tells the end.
 func (s *session) conclude(began time.Time, err error) (int, error) {
 	cause := context.Cause(s.ctx)
-	e := progress.RunEnded{Outcome: "succeeded", Took: progress.Seconds(time.Since(began))}
+	e := progress.RunEnded{Outcome: "succeeded", Took: progress.Seconds(time.Since(began)), Store: fateOf(err)}
 	var fault *faultError
 	var refused *exit
 	switch {
@@ -49,6 +50,20 @@ func (s *session) conclude(began time.Time, err error) (int, error) {
 	return e.Code, err
 }
 
+// fateOf says what the next run will find after an error of the engine or its store.
+func fateOf(err error) progress.StoreFate {
+	var file *sqlite.FileError
+	switch {
+	case err == nil, errors.Is(err, queue.ErrClosed), errors.Is(err, context.Canceled):
+		return progress.StoreSound
+	case errors.As(err, &file) && (file.Fault == sqlite.Gone || file.Fault == sqlite.Damaged):
+		return progress.StoreLost
+	case errors.Is(err, queue.ErrFenced):
+		return progress.StoreSound // Another process has it.
+	}
+	return progress.StoreFailed
+}
+
 // onRetry goes on after an attempt that looked like a failure.
 func (s *session) onRetry(a attemptName) { s.brake.release(context.WithoutCancel(s.ctx), a) }
 
@@ -70,7 +85,7 @@ func (s *session) onFailure(name string) {
 // fail stops the run as the machine, not a job, failed.
 func (s *session) fail(text string) {
 	if s.ctx.Err() == nil { // Else it has been told why the run stops.
-		s.barrier.stop(progress.RunStopping{Why: "fault", Text: text + "; running jobs are ended and handed back"})
+		s.barrier.stop(progress.RunStopping{Why: "fault", Text: text + "; running jobs are ended"})
 	}
 	s.stop(&faultError{text})
 }

@@ -9,9 +9,11 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"time"
 	"unicode/utf8"
 
 	"github.com/headrace/headrace/graph"
+	"github.com/headrace/headrace/internal/progress"
 	"github.com/headrace/headrace/job"
 	"github.com/headrace/headrace/queue"
 	"github.com/headrace/headrace/worker"
@@ -86,6 +88,11 @@ func (w *work) series(i int) job.Series {
 	return job.Series{Channel: localChannel, Kind: worker.CommandKind, Name: w.Jobs[i].Name}
 }
 
+// named is how displays know the i-th job, for which this one stands.
+func (w *work) named(i int, id job.ID) progress.Job {
+	return progress.Job{Index: i, Name: w.Jobs[i].Name, ID: id}
+}
+
 // dir gives the absolute folder in which the i-th job runs.
 func (w *work) dir(i int) string {
 	if filepath.IsAbs(w.Jobs[i].Dir) {
@@ -94,8 +101,9 @@ func (w *work) dir(i int) string {
 	return filepath.Join(w.base, w.Jobs[i].Dir)
 }
 
-// submission asks for all jobs of the graph; reuse says for which an earlier success will do.
-func (w *work) submission(newID func() job.ID, reuse []bool, logLimit int64) (queue.Submission, error) {
+// submission asks for all jobs of the graph; reuse says for which an earlier success will do, took how long they take, nil:
+// nobody knows.
+func (w *work) submission(newID func() job.ID, reuse []bool, took []time.Duration, logLimit int64) (queue.Submission, error) {
 	s := queue.Submission{
 		Build: &job.Build{Name: w.name},
 		Jobs:  make([]job.Spec, len(w.Jobs)),
@@ -114,6 +122,9 @@ func (w *work) submission(newID func() job.ID, reuse []bool, logLimit int64) (qu
 			ID: spec.ID, Name: j.Name, Channel: localChannel, Kind: worker.CommandKind, Key: w.keys[i],
 			System: j.System, Features: j.Features, Exclusive: j.Exclusive, Reuse: reuse[i], Args: args,
 			Retry: job.Retry{Failures: int32(min(j.Retries, 1<<30))},
+		}
+		if took != nil {
+			spec.Estimate = min(took[i], job.MaxDuration)
 		}
 		for _, n := range j.Needs {
 			spec.Needs = append(spec.Needs, job.Need{Job: s.Jobs[n.Job].ID, Policy: n.Policy})

@@ -107,11 +107,7 @@ func (m *monitor) see(r queue.Round) {
 func (m *monitor) reuse(i int, id job.ID) {
 	m.reused++
 	m.counts[job.Succeeded.String()]++
-	m.relay.Event(progress.JobReused{Job: m.named(i, id)})
-}
-
-func (m *monitor) named(i int, id job.ID) progress.Job {
-	return progress.Job{Index: i, Name: m.work.Jobs[i].Name, ID: id}
+	m.relay.Event(progress.JobReused{Job: m.work.named(i, id)})
 }
 
 func (m *monitor) log(id job.ID, attempt int32) string {
@@ -126,7 +122,7 @@ func (m *monitor) started(c *job.JobStarted) {
 		return
 	}
 	m.refused[c.Job] = !m.barrier.admit(a, progress.JobStarted{
-		Job: m.named(i, c.Job), Attempt: c.Attempt.Number, Start: c.Attempt.Start.Std(), Log: m.log(c.Job, c.Attempt.Number),
+		Job: m.work.named(i, c.Job), Attempt: c.Attempt.Number, Start: c.Attempt.Start.Std(), Log: m.log(c.Job, c.Attempt.Number),
 	})
 }
 
@@ -136,7 +132,7 @@ func (m *monitor) retried(i int, c *job.JobRetried) {
 		return // Nobody was told that it had started.
 	}
 	e := progress.JobRetried{
-		Job: m.named(i, c.Job), Attempt: a.Number, Outcome: a.Outcome.String(), Detail: a.Detail.String(), Message: a.Message,
+		Job: m.work.named(i, c.Job), Attempt: a.Number, Outcome: a.Outcome.String(), Detail: a.Detail.String(), Message: a.Message,
 		Took: progress.Seconds(a.At.Sub(a.Start)), Wait: progress.Seconds(c.Delay), Log: m.log(c.Job, a.Number),
 		HandedBack: a.Detail == job.HandedBack,
 	}
@@ -155,7 +151,7 @@ func (m *monitor) ended(i int, c *job.JobEnded) {
 	m.left--
 	m.counts[c.End.Outcome.String()]++
 	e := progress.JobEnded{
-		Job: m.named(i, c.Job), Outcome: c.End.Outcome, Word: c.End.Outcome.String(), Detail: c.End.Detail.String(),
+		Job: m.work.named(i, c.Job), Outcome: c.End.Outcome, Word: c.End.Outcome.String(), Detail: c.End.Detail.String(),
 		Message: c.End.Message, Optional: m.work.Jobs[i].Optional,
 	}
 	if root, ok := m.index[c.End.Root]; ok && !c.End.Root.IsZero() {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/headrace/headrace/graph"
 	"github.com/headrace/headrace/internal/progress"
+	"github.com/headrace/headrace/job"
 )
 
 // draw writes a picture of the graph.
@@ -31,19 +32,21 @@ func (o *runOptions) draw(w *work, out io.Writer) error {
 type forecast struct {
 	*work // what is to run: without the jobs that are done
 	plan  graph.Plan
-	whole int  // jobs of the whole graph
-	done  int  // of them
+	whole int // jobs of the whole graph
+	done  int // of them
+	waits map[string]*progress.JobWaiting
 	known bool // durations come from history
 	// unable cannot run here; they are not in the work. stops: without --keep-going the run ends at one of them.
 	unable []struct{ name, why string }
 	stops  bool
-	notes  []note
+	notes  []progress.Notice
 }
 
 // plan shows what a run would do.
 func (o *runOptions) plan(ctx context.Context, w *work, stdout io.Writer) error {
-	f := &forecast{work: w, whole: len(w.Jobs)}
-	var took []time.Duration
+	f := &forecast{work: w, whole: len(w.Jobs), waits: map[string]*progress.JobWaiting{}}
+	now := time.Now()
+	estimate := map[string]time.Duration{}
 	store, err := placeOf(o.file, o.store).read(ctx)
 	switch {
 	case errors.Is(err, errNoRuns):
@@ -56,20 +59,25 @@ func (o *runOptions) plan(ctx context.Context, w *work, stdout io.Writer) error 
 		if err != nil {
 			return err
 		}
-		f.notes = past.notes
+		f.note(past, now)
 		f.work = w.without(func(i int) bool { return !past.kept[i].IsZero() })
 		f.done = len(w.Jobs) - len(f.Jobs)
 		f.leaveOut(o)
-		if took, err = durations(ctx, store, f.work); err != nil {
+		took, err := durations(ctx, store, w)
+		if err != nil {
 			return err
+		}
+		for i, d := range took {
+			estimate[w.Jobs[i].Name] = d
 		}
 		f.known = took != nil
 	}
-	estimate := func(i int) time.Duration { return took[i] }
-	if took == nil {
-		estimate = nil
-	}
-	f.plan = f.work.Plan(o.slots, estimate)
+	f.plan = f.work.Plan(o.slots, func(i int) time.Duration { return estimate[f.Jobs[i].Name] }, func(i int) time.Duration {
+		if e := f.waits[f.Jobs[i].Name]; e != nil {
+			return e.Until.Sub(now)
+		}
+		return 0
+	})
 	out := bufio.NewWriter(stdout)
 	err = nil // There may be no runs yet.
 	if o.json {
@@ -81,6 +89,19 @@ func (o *runOptions) plan(ctx context.Context, w *work, stdout io.Writer) error 
 		err = ferr
 	}
 	return err
+}
+
+// note takes up what earlier runs left, before jobs are left out of the work.
+func (f *forecast) note(past *past, now time.Time) {
+	for _, n := range past.notes {
+		f.notes = append(f.notes, progress.Notice{Job: f.Jobs[n.index].Name, Text: n.text})
+	}
+	for i := range f.Jobs {
+		if e := past.wait(f.work, i, job.At(now)); e != nil {
+			f.waits[e.Name] = e
+			f.notes = append(f.notes, progress.Notice{Job: e.Name, Text: e.Name + " " + e.Text() + e.Since()})
+		}
+	}
 }
 
 // leaveOut takes the jobs that cannot run here out of the work.
@@ -135,7 +156,7 @@ func (f *forecast) write(out io.Writer, slots int) {
 	}
 	fmt.Fprintln(out)
 	for _, n := range f.notes {
-		fmt.Fprintln(out, "note:", progress.Clean(n.text))
+		fmt.Fprintln(out, "note:", progress.Clean(n.Text))
 	}
 	if len(f.unable) > 0 {
 		fmt.Fprintln(out, "\ncannot run here:")
@@ -203,15 +224,33 @@ func (f *forecast) critical(most int) (names []string, length time.Duration) {
 	return names, length
 }
 
+// until is when the wait of a job is over; nil: it does not wait.
+func (f *forecast) until(i int) *time.Time {
+	if e := f.waits[f.Jobs[i].Name]; e != nil {
+		return &e.Until
+	}
+	return nil
+}
+
 func (f *forecast) writeJSON(out io.Writer) error {
 	enc := json.NewEncoder(out)
+	for _, n := range f.notes {
+		err := enc.Encode(struct {
+			Event string `json:"event"`
+			progress.Notice
+		}{"plan-note", n})
+		if err != nil {
+			return err
+		}
+	}
 	for _, s := range f.plan.Steps {
 		err := enc.Encode(struct {
 			Event string           `json:"event"`
 			Job   string           `json:"job"`
 			Start progress.Seconds `json:"start_seconds"`
 			Takes progress.Seconds `json:"seconds"`
-		}{"plan-job", f.Jobs[s.Job].Name, progress.Seconds(s.Start), progress.Seconds(s.Finish - s.Start)})
+			Until *time.Time       `json:"until,omitempty"`
+		}{"plan-job", f.Jobs[s.Job].Name, progress.Seconds(s.Start), progress.Seconds(s.Finish - s.Start), f.until(s.Job)})
 		if err != nil {
 			return err
 		}
@@ -233,6 +272,7 @@ func (f *forecast) writeJSON(out io.Writer) error {
 		Jobs     int              `json:"jobs"`
 		Reused   int              `json:"reused"`
 		Unable   int              `json:"unable"`
+		Stops    bool             `json:"stops"`
 		Critical []string         `json:"critical"`
 		Length   progress.Seconds `json:"critical_seconds"`
 		Width    int              `json:"width"`
@@ -240,7 +280,7 @@ func (f *forecast) writeJSON(out io.Writer) error {
 		Makespan progress.Seconds `json:"makespan_seconds"`
 		Known    bool             `json:"from_history"`
 	}{
-		"plan", f.name, f.whole, f.done, len(f.unable), path, progress.Seconds(length), f.plan.Width,
+		"plan", f.name, f.whole, f.done, len(f.unable), f.stops, path, progress.Seconds(length), f.plan.Width,
 		progress.Seconds(f.plan.Work), progress.Seconds(f.plan.Makespan), f.known,
 	})
 }

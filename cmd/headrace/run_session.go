@@ -307,7 +307,11 @@ func (s *session) submit() error {
 	for i := range reuse {
 		reuse[i] = !past.kept[i].IsZero()
 	}
-	submission, err := s.work.submission(s.q.NewID, reuse, s.logLimit)
+	took, err := durations(s.ctx, s.store, s.work)
+	if err != nil {
+		return err
+	}
+	submission, err := s.work.submission(s.q.NewID, reuse, took, s.logLimit)
 	if err != nil {
 		return err
 	}
@@ -326,7 +330,8 @@ func (s *session) submit() error {
 			return err
 		}
 	}
-	return s.announce(past, &receipt)
+	s.announce(past, &receipt, took)
+	return nil
 }
 
 func (s *session) liveBuilds() ([]job.ID, error) {

@@ -14,7 +14,7 @@ func newSchema() *cobra.Command {
   headrace schema > headrace.schema.json
 
 ` + exitHelp,
-		Args: cobra.NoArgs,
+		Args: arguments(0, 0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			_, err := cmd.OutOrStdout().Write(graph.Schema())
 			return err

@@ -30,15 +30,19 @@ type place struct {
 
 // placeOf gives the place of a file's runs: .headrace/NAME/ beside it, or the folder that the user wants.
 func placeOf(file, folder string) place {
-	if isStream(file) {
-		file = stream
-	}
+	file = lasting(file)
 	p := place{file: file, folder: folder, dir: folder}
+	if isStream(file) {
+		p.file = stream
+	}
 	if isAddress(folder) {
 		p.address = folder
 	}
 	if folder == "" || p.address != "" {
-		p.dir = filepath.Join(folderOf(file), ".headrace", filepath.Base(target(file)))
+		p.dir = filepath.Join(folderOf(file), ".headrace", filepath.Base(target(p.file)))
+		if p.file == stream {
+			p.dir = filepath.Join(".headrace", stream, "stdin") // A file may have the name -, too.
+		}
 	}
 	return p
 }
@@ -108,13 +112,31 @@ func (p place) check() error {
 	if !filepath.IsAbs(owner) {
 		owner = filepath.Join(p.dir, owner)
 	}
+	if owner == stream {
+		owner = "./" + owner
+	}
+	if info, err := os.Stat(owner); err == nil && info.IsDir() {
+		owner = "standard input in " + owner
+	}
 	return usage("the store in %s keeps the runs of %s, not of %s: give each file a folder of its own (if it is the same file, moved or renamed, remove %s)",
-		p.dir, owner, p.file, p.label())
+		p.dir, owner, p.spoken(), p.label())
 }
 
-// relative gives the way from the store's folder to the file.
+// spoken is how messages call the graph file.
+func (p place) spoken() string {
+	if p.file == stream {
+		return "standard input"
+	}
+	return p.file
+}
+
+// relative gives the way from the store's folder to the file; if there is none, to the current folder, where no file can be.
 func (p place) relative() (string, error) {
-	file, err := filepath.Abs(target(p.file))
+	file := target(p.file)
+	if p.file == stream {
+		file = "."
+	}
+	file, err := filepath.Abs(file)
 	if err != nil {
 		return "", err
 	}

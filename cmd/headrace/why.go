@@ -36,7 +36,7 @@ job, until), start (a guess), text.
 
 ` + exitHelp,
 		Example: "  headrace why build.yaml test",
-		Args:    cobra.ExactArgs(2),
+		Args:    arguments(2, 2),
 
 		ValidArgsFunction: completeJobs(1, false),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -212,7 +212,7 @@ func (p place) ended(ctx context.Context, h queue.History, a *answer, rec *job.R
 	}
 	switch {
 	case p.left(a.Job):
-		a.more = append(a.more, p.file+" has no such job any more")
+		a.more = append(a.more, p.spoken()+" has no such job any more")
 	case e.Outcome != job.Succeeded:
 		a.more = append(a.more, "the next headrace run tries it again")
 	}

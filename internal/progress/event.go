@@ -128,7 +128,19 @@ type RunEnded struct {
 	Reused int            `json:"reused"`
 	// Unfinished jobs are for the next run.
 	Unfinished int `json:"unfinished"`
+	// Store is what the next run will find.
+	Store StoreFate `json:"-"`
 }
+
+// StoreFate is what became of the store of a run.
+type StoreFate int
+
+// A store that is sound, that could not be used any more but has what was told, and that has nothing any more.
+const (
+	StoreSound StoreFate = iota
+	StoreFailed
+	StoreLost
+)
 
 func (RunStarted) name() string  { return "run-started" }
 func (JobReused) name() string   { return "job-reused" }

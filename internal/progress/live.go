@@ -31,6 +31,8 @@ type Live struct {
 	over  bool   // Run has returned: lines are written at once
 
 	// The rest belongs to Run's goroutine.
+	cols   int      // of the terminal, and
+	rows   int      // when it last told
 	drawn  []string // the lines of the panel that is on the screen
 	left   string
 	leftAt time.Time
@@ -46,7 +48,7 @@ const (
 func NewLive(out *Output, o Options, size func() (columns, rows int)) *Live {
 	p := NewPlain(out, o)
 	p.brief = true
-	return &Live{out: out, plain: p, size: size, now: time.Now}
+	return &Live{out: out, plain: p, size: size, now: time.Now, cols: 80, rows: 24}
 }
 
 // Event implements Display.
@@ -95,43 +97,49 @@ func (l *Live) Run(ctx context.Context) {
 	}
 }
 
+// measure learns the terminal's size. One that does not tell it is as it was: the way back up is counted in its rows, and must
+// never lead above what was drawn.
+func (l *Live) measure() {
+	cols, rows := l.size()
+	if cols > 0 {
+		l.cols = cols
+	}
+	if rows > 0 {
+		l.rows = rows
+	}
+}
+
 // draw writes one frame.
 func (l *Live) draw() {
-	cols, rows := l.size()
-	if cols <= 0 {
-		cols = 80
-	}
-	if rows <= 0 {
-		rows = 24
-	}
+	l.measure()
 	l.mu.Lock()
 	fresh := l.fresh
 	l.fresh = nil
-	panel := l.panel(cols, rows)
+	panel := l.panel(l.cols, l.rows)
 	l.mu.Unlock()
 	if len(fresh) == 0 && len(panel) == 0 && len(l.drawn) == 0 {
 		return
 	}
-	_, _ = l.out.Write(l.frame(cols, fresh, panel)) // Output keeps the error.
+	_, _ = l.out.Write(l.frame(fresh, panel)) // Output keeps the error.
 }
 
 // finish takes the panel off the screen, and has what comes written at once.
 func (l *Live) finish() {
-	cols, _ := l.size()
+	l.measure()
 	l.mu.Lock()
 	fresh := l.fresh
 	l.fresh, l.over = nil, true
 	l.mu.Unlock()
 	if len(fresh) > 0 || len(l.drawn) > 0 {
-		_, _ = l.out.Write(l.frame(max(cols, 1), fresh, nil)) // Output keeps the error.
+		_, _ = l.out.Write(l.frame(fresh, nil)) // Output keeps the error.
 	}
 }
 
 // frame gives the bytes that replace the panel on the screen: fresh lines, which stay, then the new panel.
-func (l *Live) frame(cols int, fresh []byte, panel []string) []byte {
+func (l *Live) frame(fresh []byte, panel []string) []byte {
 	var b bytes.Buffer
 	b.WriteString("\x1b[?2026h") // Terminals that know it show the frame in one go.
-	if up := l.rowsDrawn(cols); up > 0 {
+	if up := l.rowsDrawn(l.cols); up > 0 {
 		fmt.Fprintf(&b, "\x1b[%dA", up)
 	}
 	b.WriteString("\r")
@@ -239,7 +247,7 @@ func (l *Live) panel(cols, rows int) []string {
 		lines = append(lines, cut(fmt.Sprintf("  and %d more run", more), cols-1))
 	}
 	for i := range waiting {
-		lines = append(lines, cut("  "+pad(cut(Clean(waiting[i].Name), name-1), name)+" "+Clean(waiting[i].text()), cols-2))
+		lines = append(lines, cut("  "+pad(cut(Clean(waiting[i].Name), name-1), name)+" "+Clean(waiting[i].Text()), cols-2))
 	}
 	return append(lines, l.bar(cols))
 }

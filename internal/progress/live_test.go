@@ -109,6 +109,39 @@ func TestFrameGoesBackOverWhatItDrew(t *testing.T) {
 	}
 }
 
+// A terminal that does not tell its size, as some serial lines, loses nothing of what stood above the panel.
+func TestUnknownSizeGoesNoFurtherUpThanWasDrawn(t *testing.T) {
+	t.Parallel()
+	for name, told := range map[string][]int{"never told": {0, 0}, "told at first": {200, 0}, "told at last": {0, 200}} {
+		var frames frames
+		synctest.Test(t, func(t *testing.T) {
+			size := told[0]
+			l := NewLive(NewOutput(&frames), Options{}, func() (int, int) { return size, size })
+			l.Event(RunStarted{Name: "n", Jobs: 30})
+			for i := range 9 {
+				l.Event(began(i))
+				l.Line(i, []byte(strings.Repeat("x", 300)))
+			}
+			l.draw()
+			size = told[1]
+			l.draw()
+			l.finish()
+		})
+		drawn := 0
+		for i, frame := range frames {
+			up := 0
+			_, _ = fmt.Sscanf(frame, "\x1b[?2026h\x1b[%dA", &up) // The first frame goes nowhere.
+			if up != drawn {
+				t.Errorf("%s: frame %d goes up %d rows, over %d that were drawn", name, i, up, drawn)
+			}
+			drawn = strings.Count(frame, "\x1b[K\n")
+		}
+		if len(frames) != 3 || drawn != 0 {
+			t.Errorf("%s: %d frames, the last draws %d rows", name, len(frames), drawn)
+		}
+	}
+}
+
 func TestNarrowedTerminalCountsTheRowsThatLinesNowTake(t *testing.T) {
 	t.Parallel()
 	l := &Live{drawn: []string{"", "x", strings.Repeat("x", 79), strings.Repeat("x", 80), strings.Repeat("x", 81), strings.Repeat("漢", 20)}}

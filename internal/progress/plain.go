@@ -67,7 +67,7 @@ func (p *Plain) describe(e Event) string {
 	case JobRetried:
 		return p.retried(e)
 	case JobWaiting:
-		return s.warn("wait   ") + Clean(e.Name) + ": " + Clean(e.text()) + e.since() + "\n"
+		return s.warn("wait   ") + Clean(e.Name) + ": " + Clean(e.Text()) + e.Since() + "\n"
 	case JobEnded:
 		return p.ended(e)
 	case Notice:
@@ -105,16 +105,16 @@ func (p *Plain) retried(e JobRetried) string {
 	return text + "\n"
 }
 
-// text says until when the job waits, and why.
-func (e *JobWaiting) text() string {
+// Text says until when the job waits, and why.
+func (e *JobWaiting) Text() string {
 	if e.Detail == job.HandedBack.String() {
 		return fmt.Sprintf("waits until %s (attempt %d), %s", moment(e.Until), e.Attempt+1, PauseAfterInterrupts)
 	}
 	return fmt.Sprintf("waits until %s (attempt %d after %s)", moment(e.Until), e.Attempt+1, reason(e.Outcome, e.Message))
 }
 
-// since says who had the job wait, where that is not plain.
-func (e *JobWaiting) since() string {
+// Since says who had the job wait, where that is not plain.
+func (e *JobWaiting) Since() string {
 	if e.Detail == job.HandedBack.String() {
 		return ""
 	}
@@ -216,8 +216,13 @@ func (p *Plain) summary(e RunEnded) string {
 	}
 	p.listFailed(&b, "did not succeed:", &t.failed)
 	p.listFailed(&b, "did not succeed, but are optional:", &t.excused)
-	if e.Unfinished > 0 {
-		fmt.Fprintf(&b, "the next run goes on with the %s left\n", Count(e.Unfinished, "job"))
+	switch left := Count(e.Unfinished, "job"); {
+	case e.Store == StoreLost:
+		b.WriteString("the store is lost: the next run begins anew\n")
+	case e.Unfinished > 0 && e.Store == StoreFailed:
+		fmt.Fprintf(&b, "when the store can be used again, the next run goes on with the %s left\n", left)
+	case e.Unfinished > 0:
+		fmt.Fprintf(&b, "the next run goes on with the %s left\n", left)
 	}
 	return b.String()
 }

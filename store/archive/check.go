@@ -245,7 +245,7 @@ func (c *checking) attempts(j *jobCheck) {
 		}
 	}
 	if j.seen < least || j.seen > most {
-		c.found("attempt", j.id.String(), fmt.Sprintf("%d, as %d were started", least, most), "%d attempts ended before the job", j.seen)
+		c.found("attempt", j.id.String(), fmt.Sprintf("%d, as %d were started", least, most), "attempts that ended before the job: %d", j.seen)
 	}
 }
 

@@ -114,7 +114,7 @@ var faults = []struct {
 	{sql: "UPDATE {s}ended SET outcome = 3, body = x'0300030000000000' WHERE seq = (SELECT max(seq) FROM {s}ended)", table: "ended", problem: "dependency-failed by no job"},
 	{sql: "UPDATE {s}attempt SET number = number + 1 WHERE number = (SELECT max(number) FROM {s}attempt)", table: "attempt", problem: "follows on number"},
 	{sql: "UPDATE {s}attempt SET number = number + 1 WHERE number = (SELECT max(number) FROM {s}attempt)", table: "attempt", problem: "its record is of attempt"},
-	{sql: "DELETE FROM {s}attempt", table: "attempt", problem: "0 attempts ended before the job"},
+	{sql: "DELETE FROM {s}attempt", table: "attempt", problem: "attempts that ended before the job: 0"},
 
 	{sql: "DELETE FROM {s}edge", table: "edge", problem: "it is missing"},
 	{sql: "INSERT INTO {s}edge SELECT dep, 9999 FROM {s}edge GROUP BY dep", table: "edge", problem: "its dependent is unknown"},
