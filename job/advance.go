@@ -36,7 +36,7 @@ type advance struct {
 	at     Moment
 	budget int
 	passed int // jobs that the flow of offers passed
-	swept  int // jobs that a sweep of paths passed
+	swept  int // jobs that a sweep of ranks passed
 	out    []Change
 	err    error
 }
@@ -70,7 +70,7 @@ func (a *advance) step() bool {
 		a.opening()
 	case len(m.idle) > 0:
 		a.idle()
-	case m.paths.len() > 0 && a.swept < m.paths.steps:
+	case m.ranks.len() > 0 && a.swept < m.ranks.steps:
 		m.sweep(1)
 		a.swept++
 	default:
@@ -114,10 +114,10 @@ func (a *advance) overdue(j *Job) {
 	m, now := a.m, a.at.Now
 	l := j.leased()
 	switch {
-	case l == nil:
+	case l == nil && !j.Held():
 		m.look(j)
 	case j.Held():
-		if l.deadline <= now {
+		if l == nil || l.deadline <= now {
 			a.emit(JobFreed{Job: j.id, Seq: j.seq, At: now})
 		}
 	case past(j.last.Start, j.last.Limits.Timeout, now):

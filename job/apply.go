@@ -127,7 +127,7 @@ func (m *Machine) applyAdded(r *Record) error {
 	if twin := m.byIdentity.get(s.Identity()); twin != nil && r.End == nil {
 		return fmt.Errorf("apply JobAdded: job %s has the identity of %s, which is unfinished", s.ID, twin.id)
 	}
-	if (r.Running || r.Held) && r.Last == nil {
+	if (r.Running || r.Held && (r.End == nil || !m.loading)) && r.Last == nil {
 		return fmt.Errorf("apply JobAdded: job %s has a lease without an attempt", s.ID)
 	}
 	j := &Job{
@@ -339,7 +339,9 @@ func (m *Machine) tellDependents(j *Job, end *End) {
 
 func (m *Machine) applyFreed(j *Job) {
 	j.flags.clear(heldAttempt)
-	m.detach(j)
+	if j.leased() != nil {
+		m.detach(j)
+	}
 	if m.lingering[j.Identity()] == j {
 		delete(m.lingering, j.Identity())
 	}

@@ -48,6 +48,9 @@ func (m *Machine) applyWorker(w Worker) {
 		m.workers[w.Name] = &worker{Worker: w}
 	} else {
 		old.Worker = w
+		if w.Session.IsZero() {
+			old.seen = 0
+		}
 	}
 	if w.Until != 0 {
 		heap.Push(&m.pens, pen{w.Until, w.Name})

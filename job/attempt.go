@@ -86,7 +86,7 @@ func (m *Machine) Renew(now Time, l Lease, output Time) error {
 
 // saw notes that the worker is alive.
 func (m *Machine) saw(name string, now Time) {
-	if w := m.workers[name]; w != nil && w.over != w.Session {
+	if w := m.workers[name]; w != nil && !w.Session.IsZero() {
 		w.seen = max(w.seen, now)
 	}
 }

@@ -14,7 +14,8 @@ func (m *Machine) CancelBuild(now Time, id ID, spare bool) ([]Change, error) {
 
 // CancelJob ends a job as cancelled: a waiting one at once; a running one at once, too, while its slot and
 // its identity stay taken until the worker confirms or the lease ends. It is refused with *NeededError if more
-// than the build that asks (of; none: any one) need the job, unless forced. ErrEnded: there is nothing to cancel.
+// than the build that asks (of; none: any one) need the job, or so much stands behind it that nobody looks at all of that, unless
+// forced. ErrEnded: there is nothing to cancel.
 func (m *Machine) CancelJob(now Time, id, of ID, force bool, why string) ([]Change, error) {
 	if err := checkText("why", why, MaxMessage); err != nil {
 		return nil, err
@@ -77,8 +78,11 @@ func (m *Machine) FailJob(now Time, id ID, why string, result []byte) ([]Change,
 // neededMax is how many builds a NeededError names.
 const neededMax = 20
 
+// needingMost is how many dependents, and wishes of theirs, are looked at to find out who needs a job.
+const needingMost = 10_000
+
 func (m *Machine) othersNeed(j *Job, of ID) error {
-	builds, alone := m.needing(j)
+	builds, alone, all := j.needing()
 	askers := 0
 	if of.IsZero() {
 		askers = 1 // whoever asks speaks for one of those that need it, but not for a dependent's own sake
@@ -89,19 +93,22 @@ func (m *Machine) othersNeed(j *Job, of ID) error {
 	if j.own() != nil {
 		needers++
 	}
-	if needers <= askers && !alone {
+	if needers <= askers && !alone && all {
 		return nil
 	}
-	e := &NeededError{Job: j.id, Alone: alone || j.own() != nil}
-	for _, b := range builds[:min(len(builds), neededMax)] {
-		e.Builds = append(e.Builds, b.record())
-	}
-	return e
+	return &NeededError{Job: j.id, Builds: recordsOf(builds), Alone: alone || j.own() != nil, More: !all}
 }
 
-// Needing gives the live builds that need the job, directly or through dependents, oldest first, at most 20.
+// Needing gives the live builds that need the job, directly or through dependents, oldest first, at most 20. If too much stands
+// behind the job to look at all of it, they are of those that are near.
 func (m *Machine) Needing(j *Job) []BuildRecord {
-	builds, _ := m.needing(j)
+	builds, _, _ := j.needing()
+	return recordsOf(builds)
+}
+
+// recordsOf gives the oldest of the builds.
+func recordsOf(builds []*build) []BuildRecord {
+	slices.SortFunc(builds, func(a, b *build) int { return int(a.Seq - b.Seq) })
 	var list []BuildRecord
 	for _, b := range builds[:min(len(builds), neededMax)] {
 		list = append(list, b.record())
@@ -109,30 +116,35 @@ func (m *Machine) Needing(j *Job) []BuildRecord {
 	return list
 }
 
-// needing gives the live builds that need the job, directly or through dependents, oldest first, and whether
-// one of those dependents stands for itself.
-func (m *Machine) needing(j *Job) (builds []*build, alone bool) {
+// needing gives the live builds that need the job, directly or through dependents, and whether one of those dependents
+// stands for itself. Without all it looked at needingMost, the nearest first, and left the rest.
+func (j *Job) needing() (builds []*build, alone, all bool) {
 	seen := map[*Job]bool{j: true}
 	found := map[*build]bool{}
-	for todo := []*Job{j}; len(todo) > 0; {
-		k := todo[len(todo)-1]
-		todo = todo[:len(todo)-1]
+	looks := 0
+	for todo := []*Job{j}; len(todo) > 0; todo = todo[1:] {
+		k := todo[0]
+		alone = alone || k.own() != nil && k != j
 		for i := range k.wishes {
+			if looks++; looks > needingMost {
+				return builds, alone, false
+			}
 			if b := k.wishes[i].build; !found[b] {
 				found[b] = true
 				builds = append(builds, b)
 			}
 		}
-		alone = alone || k.own() != nil && k != j
 		for _, e := range k.dependents {
+			if looks++; looks > needingMost {
+				return builds, alone, false
+			}
 			if e.blocks() && !seen[e.job] {
 				seen[e.job] = true
 				todo = append(todo, e.job)
 			}
 		}
 	}
-	slices.SortFunc(builds, func(a, b *build) int { return int(a.Seq - b.Seq) })
-	return builds, alone
+	return builds, alone, true
 }
 
 // Bump gives a live build a new priority, up or down; its jobs follow.

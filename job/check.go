@@ -14,7 +14,7 @@ import (
 func (m *Machine) Check(now Time) error {
 	c := check{
 		m: m, now: now,
-		flow: setOf(m.flow), swept: setOf(slices.Concat(m.paths.now, m.paths.next)), unneeded: setOf(m.unneeded), checked: setOf(m.check), ending: setOf(m.ending),
+		flow: setOf(m.flow), swept: setOf(slices.Concat(m.ranks.now, m.ranks.next)), unneeded: setOf(m.unneeded), checked: setOf(m.check), ending: setOf(m.ending),
 		opening: setOf(m.opening), idle: setOf(m.idle),
 	}
 	c.lists()

@@ -70,13 +70,18 @@ func (d *demand) drop(o offer) {
 	}
 }
 
-// repath takes an offer and drops another that differs from it in the path alone.
-func (d *demand) repath(old, now time.Duration) {
-	d.path, d.pathN = rise(d.path, d.pathN, now)
-	if old == d.path {
-		if d.pathN--; d.pathN <= 0 {
-			d.spoil()
-		}
+// rerank takes an offer and drops another that differs from it in path and priority alone.
+func (d *demand) rerank(old, now offer) {
+	d.priority, d.priorityN = rise(d.priority, d.priorityN, now.priority)
+	d.path, d.pathN = rise(d.path, d.pathN, now.path)
+	if old.priority == d.priority {
+		d.priorityN--
+	}
+	if old.path == d.path {
+		d.pathN--
+	}
+	if d.priorityN <= 0 || d.pathN <= 0 {
+		d.spoil()
 	}
 }
 

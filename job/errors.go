@@ -59,6 +59,8 @@ type NeededError struct {
 	Builds []BuildRecord // that need it, oldest first, at most 20
 	// Alone: it was asked for outside any build, too.
 	Alone bool
+	// More: too many depend on it to look at all of them, so that these are not all, or may not be.
+	More bool
 }
 
 func (e *NeededError) Error() string {
@@ -68,6 +70,9 @@ func (e *NeededError) Error() string {
 	}
 	if e.Alone {
 		names = append(names, "a caller outside any build")
+	}
+	if e.More {
+		names = append(names, "so many jobs that not all were looked at")
 	}
 	return fmt.Sprintf("job %s is needed by %s; force to cancel it all the same", e.Job, strings.Join(names, ", "))
 }

@@ -3,6 +3,7 @@ package job
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -155,7 +156,7 @@ func TestNameOfAWorkerWithLeasesIsKeptOverARestart(t *testing.T) {
 		t.Errorf("a second process under the name of a worker without one: %v", err)
 	}
 	w, _ := r.m.Worker("w")
-	r.m.SignOff("w", w.Session)
+	r.must(r.m.SignOff("w", w.Session), nil)
 	if err := second("w"); err != nil {
 		t.Errorf("after the first was said to be over: %v", err)
 	}
@@ -407,5 +408,82 @@ func TestSharedJobIsNotRecountedForEachBuildThatGoes(t *testing.T) {
 	}
 	if err := l.checked(); err != nil {
 		t.Error(err)
+	}
+}
+
+// A build is cancelled, and what runs is spared. Before the rounds come to what waited for it, somebody cancels the last of
+// those: that reaches what runs, over however many that nobody needs any more.
+func TestCancelReachesWhatAnEarlierOneSpared(t *testing.T) {
+	t.Parallel()
+	for between := range 4 {
+		l := newLab(t)
+		l.worker("w", 1)
+		chain := []Spec{l.spec("runs")}
+		for range between + 1 {
+			chain = append(chain, l.spec("waits", Need{Job: chain[len(chain)-1].ID}))
+		}
+		b := Build{ID: l.id()}
+		last := chain[len(chain)-1].ID
+		first := l.spec("dropped first")
+		if _, err := l.submit(b, slices.Concat(chain, []Spec{first}), Ref{Job: last}, Ref{Job: first.ID}); err != nil {
+			t.Fatal(err)
+		}
+		l.start(chain[0].ID, "w")
+		spared, err := l.m.CancelBuild(l.now, b.ID, true)
+		if err != nil {
+			t.Fatal(err)
+		}
+		l.lazy, l.budget = true, 1 // it lets all go, and drops the first
+		l.must(spared, nil)
+		if j := l.m.jobs[chain[0].ID]; !j.running() || j.in.keep != 0 {
+			t.Fatalf("%d between: the first cancel left the job %s, needed by %d", between, j.state, j.in.keep)
+		}
+		l.must(l.m.CancelJob(l.now, last, ID{}, true, "enough"))
+		if j := l.m.jobs[chain[0].ID]; !j.Held() {
+			t.Errorf("%d between: the job is %s after the second cancel", between, j.state)
+		}
+		l.lazy, l.budget = false, 0
+		l.must(nil, nil)
+		l.check()
+		if err := l.checked(); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// What is stored of the attempt that a Done job holds cannot be read: nobody can confirm its end, so the new owner lets go of it,
+// and of the job once its dependents are told.
+func TestHeldJobWhoseAttemptIsLostIsLetGo(t *testing.T) {
+	t.Parallel()
+	for _, open := range []bool{false, true} {
+		l := newLab(t)
+		l.m = New(l.now)
+		held, waits := l.spec("held"), l.spec("waits")
+		waits.Needs = []Need{{Job: held.ID}}
+		twin := l.spec("twin")
+		held.Key, twin.Key = "k", "k"
+		for i, r := range []Record{
+			{Spec: held, End: &End{Outcome: Cancelled}, Held: true, Open: open},
+			{Spec: waits, Own: &Own{}},
+			{Spec: twin, Own: &Own{}},
+		} {
+			r.Seq, r.At = int64(i+1), l.now
+			l.load(l, JobAdded{r})
+		}
+		l.m.Loaded(l.now)
+		l.must(nil, nil)
+		if j := l.m.jobs[held.ID]; j != nil {
+			t.Errorf("open %t: the job stays, held %t", open, j.Held())
+		}
+		freed, settled := slices.Index(l.list, Change(JobFreed{held.ID, 1, l.now})), slices.Index(l.list, Change(JobSettled{held.ID, 1}))
+		if freed < 0 || (settled >= 0) != open {
+			t.Errorf("open %t: changes %v", open, l.list)
+		}
+		if _, ready := l.m.jobs[twin.ID].State().(Ready); !ready {
+			t.Errorf("open %t: the next of its identity is %s", open, l.m.jobs[twin.ID].State())
+		}
+		if err := l.checked(); err != nil {
+			t.Error(err)
+		}
 	}
 }

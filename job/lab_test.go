@@ -24,6 +24,8 @@ type lab struct {
 	ids  uint64
 	list []Change // all that was applied
 	lazy bool     // what is left over after one Advance stays so
+	// budget of an Advance; 0: 100.
+	budget int
 }
 
 // steady is a source without chance.
@@ -59,7 +61,7 @@ func (l *lab) do(changes []Change, err error) error {
 		l.list = append(l.list, c)
 	}
 	for {
-		more, e := l.m.Advance(l.at(), 100)
+		more, e := l.m.Advance(l.at(), cmp.Or(l.budget, 100))
 		if e != nil {
 			l.t.Fatalf("advance: %v", e)
 		}

@@ -24,7 +24,7 @@ func (m *Machine) Loaded(now Time) {
 	for _, n := range m.Workers() {
 		w := m.workers[n]
 		if w.used > 0 {
-			w.seen = now // as alive as its leases are
+			m.saw(n, now) // as alive as its leases are
 		}
 		if limit := now.Add(w.Delay); w.Until > limit {
 			w.Until = limit
@@ -76,7 +76,11 @@ func (m *Machine) loadEnded(j *Job, r *Record) {
 		j.flags.set(openEnd)
 		m.doomed = append(m.doomed, doom{nil, j})
 	}
-	if r.Held {
+	if r.Held && r.Last == nil {
+		// What is known of the attempt cannot be read: nobody can let go of it but Advance.
+		j.flags.set(heldAttempt)
+		m.alarm(j, m.base)
+	} else if r.Held {
 		j.flags.set(heldAttempt)
 		m.lingering[j.Identity()] = j
 		m.attach(j, r.Last.Start)

@@ -29,7 +29,7 @@ type Machine struct {
 	pens   pens
 	// What Advance has to look at, in the order in which it came up.
 	flow     flowQueue
-	paths    sweeps
+	ranks    sweeps
 	doomed   []doom
 	unneeded []*Job
 	stopping bool   // somebody cancelled something: what runs for that alone is to be stopped at once
@@ -59,7 +59,7 @@ func New(now Time) *Machine {
 		builds: map[ID]*build{}, gates: map[string]*buildGate{}, classes: map[Class]*class{},
 		workers: map[string]*worker{}, channels: map[string]*Channel{},
 		accounts: map[account]*usage{}, channelUse: map[string]*usage{},
-		paths:   sweeps{steps: pathSteps},
+		ranks:   sweeps{steps: rankSteps},
 		loading: true,
 	}
 }
@@ -107,7 +107,6 @@ type worker struct {
 	used           int
 	alone          int  // of them exclusive
 	seen           Time // volatile: last call
-	over           ID   // volatile: the session that signed off
 }
 
 // Job finds a job in memory: one that is unfinished, or Done with something left to tell or to free.
@@ -321,20 +320,23 @@ func (m *Machine) pass(j *Job) {
 // tell makes j's dependencies the offers that it would make now.
 func (m *Machine) tell(j *Job) {
 	old, now := j.out, j.offers()
+	pass := j.flags & (stop | erase)
 	if old == now {
+		if !now.keep {
+			m.warn(j, pass) // it was let go before, without them
+		}
 		return
 	}
-	onlyPath := old
-	onlyPath.path = now.path
-	pass := j.flags & (stop | erase)
+	onlyRank := old
+	onlyRank.path, onlyRank.priority = now.path, now.priority
 	j.out = now
 	for _, e := range j.needs {
 		// The new offer before the old one goes: a maximum that only rises must not look stale.
 		d := e.job
-		if onlyPath == now {
+		if onlyRank == now {
 			if through(now, e.policy, e.loose, j, d).sorts {
-				d.in.repath(old.path, now.path)
-				m.lengthen(d)
+				d.in.rerank(old, now)
+				m.rerank(d)
 			}
 			continue
 		}
@@ -344,6 +346,19 @@ func (m *Machine) tell(j *Job) {
 			d.flags.set(pass)
 		}
 		m.retouch(d)
+	}
+}
+
+// warn passes on to j's dependencies what is to become of them if nobody needs them. Each is told once.
+func (m *Machine) warn(j *Job, pass flags) {
+	if pass == 0 {
+		return
+	}
+	for _, e := range j.needs {
+		if e.blocks() && e.job.flags&pass != pass {
+			e.job.flags.set(pass)
+			m.retouch(e.job)
+		}
 	}
 }
 
@@ -394,7 +409,7 @@ func (m *Machine) Due() (at Time, ok bool) {
 
 // Behind reports whether Advance stopped for its budget and has more to do at once.
 func (m *Machine) Behind() bool {
-	return m.overdue || m.stopping || len(m.flow)+m.paths.len()+len(m.doomed)+len(m.unneeded)+len(m.check)+len(m.ending)+len(m.opening)+len(m.idle) > 0
+	return m.overdue || m.stopping || len(m.flow)+m.ranks.len()+len(m.doomed)+len(m.unneeded)+len(m.check)+len(m.ending)+len(m.opening)+len(m.idle) > 0
 }
 
 // patience is how long the job may still wait for a capable worker at now; ok is false if for ever.

@@ -47,7 +47,7 @@ const (
 	isUnneeded  // waits in the unneeded list
 	isChecked   // waits in the check list
 	stop        // a cancel took its builds: stop it, if nobody needs it
-	inSweep     // waits for a sweep of paths
+	inSweep     // waits for a sweep of ranks
 	erase       // its build was never complete: leave no trace of it, if nobody needs it
 )
 

@@ -182,7 +182,7 @@ type Worker struct {
 	Mandatory []string
 	Slots     int32
 	Speed     float64 // 0 counts as 1
-	// Session tells one life of the worker from the next.
+	// Session tells one life of the worker from the next; zero: the last one has signed off.
 	Session ID
 	Drained bool
 	// Faults is how often in a row it failed on its own account; Until is when its quarantine ends.

@@ -1,6 +1,7 @@
 package job
 
 import (
+	"errors"
 	"fmt"
 	"testing"
 	"time"
@@ -54,5 +55,61 @@ func TestLimitsOfAJobWithManyDependents(t *testing.T) {
 				})
 			}
 		}
+	}
+}
+
+// However much stands behind a job, who needs it is found out in a bounded number of looks. If that does not do, a cancel is
+// refused as if others needed the job, and can be forced.
+func TestCancelLooksAtSoMuchThatNeedsTheJob(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		dependents, builds int
+		chain, refused     bool
+	}{
+		{dependents: 100, chain: true},
+		{dependents: 100},
+		{dependents: needingMost / 2, chain: true}, // each is asked for by the build, too
+		{dependents: needingMost/2 + 1, chain: true, refused: true},
+		{dependents: needingMost/2 + 1, refused: true},
+		{builds: needingMost + 1, refused: true},
+	} {
+		t.Run(fmt.Sprintf("%+v", c), func(t *testing.T) {
+			t.Parallel()
+			l := newLab(t)
+			jobs := []Spec{l.spec("root")}
+			for range c.dependents {
+				on := jobs[0].ID
+				if c.chain {
+					on = jobs[len(jobs)-1].ID
+				}
+				jobs = append(jobs, l.spec("dependent", Need{Job: on}))
+			}
+			b := Build{ID: l.id()}
+			var refs []Ref
+			for _, s := range jobs[1:] {
+				refs = append(refs, Ref{Job: s.ID})
+			}
+			if len(refs) == 0 {
+				refs = []Ref{{Job: jobs[0].ID}}
+			}
+			if _, err := l.submit(b, jobs, refs...); err != nil {
+				t.Fatal(err)
+			}
+			for range c.builds {
+				if _, err := l.submit(Build{}, nil, Ref{Job: jobs[0].ID}); err != nil {
+					t.Fatal(err)
+				}
+			}
+			root := l.m.jobs[jobs[0].ID]
+			changes, err := l.m.CancelJob(l.now, root.id, b.ID, false, "")
+			var needed *NeededError
+			if refused := errors.As(err, &needed); refused != c.refused || refused && !needed.More {
+				t.Fatalf("%d changes, %v", len(changes), err)
+			}
+			if want := min(1+c.builds, neededMax); len(l.m.Needing(root)) != want {
+				t.Errorf("%d builds are named, want %d", len(l.m.Needing(root)), want)
+			}
+			l.must(l.m.CancelJob(l.now, root.id, b.ID, true, ""))
+		})
 	}
 }

@@ -38,36 +38,39 @@ func sorted(list []string) []string {
 }
 
 // Saw notes that the worker is alive; it changes nothing durable. ErrNotFound: no such worker; ErrWorkerLive: another
-// session has the name; ErrSignedOff: the session is over.
+// session has the name; ErrSignedOff: the last session is over.
 func (m *Machine) Saw(name string, session ID, now Time) error {
 	w := m.workers[name]
 	switch {
 	case w == nil:
 		return ErrNotFound
+	case w.Session.IsZero():
+		return ErrSignedOff
 	case w.Session != session:
 		return ErrWorkerLive
-	case w.over == session:
-		return ErrSignedOff
 	}
 	m.saw(name, now)
 	return nil
 }
 
-// SignOn notes that a session has just registered: it is alive, even if it had signed off before. It changes nothing durable.
+// SignOn notes that a session has just registered: it is alive. It changes nothing durable.
 func (m *Machine) SignOn(name string, session ID, now Time) {
 	if w := m.workers[name]; w != nil && w.Session == session {
-		w.over = ID{}
 		m.saw(name, now)
 	}
 }
 
-// SignOff notes that a session of the worker is over, so that the next need not wait until it looks dead: nothing of the
-// session is a sign of life any more. It changes nothing durable: what the worker still has is ended when it comes back, or
-// when the leases run out.
-func (m *Machine) SignOff(name string, session ID) {
-	if w := m.workers[name]; w != nil && w.Session == session {
-		w.seen, w.over = 0, session
+// SignOff ends a session of the worker, so that the next need not wait until it looks dead: nothing of the session is a sign
+// of life any more. What the worker still has is ended when it comes back without it, or when the leases run out. One that is over
+// already, or another's turn, changes nothing.
+func (m *Machine) SignOff(name string, session ID) []Change {
+	w := m.workers[name]
+	if w == nil || w.Session != session || session.IsZero() {
+		return nil
 	}
+	over := w.Worker
+	over.Session = ID{}
+	return []Change{WorkerPut{over}}
 }
 
 // leases gives the jobs that the worker has a lease for, the oldest lease first.

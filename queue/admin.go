@@ -16,17 +16,14 @@ func (q *Queue) Register(ctx context.Context, w job.Worker, running ...job.Lease
 	w, running = ownWorker(w), slices.Clone(running)
 	return change(ctx, q, command{name: "register a worker"}, func(r *round) ([]job.Change, error) {
 		// The machine hears that a session is alive once it is stored; until then the round knows.
-		if other, ok := r.session(w.Name); ok && other != w.Session {
+		if other := r.session(w.Name); !other.IsZero() && other != w.Session {
 			return nil, job.ErrWorkerLive
 		}
 		changes, err := q.machine.Register(r.at, w, running)
 		if err != nil {
 			return nil, err
 		}
-		if r.sessions == nil {
-			r.sessions = map[string]job.ID{}
-		}
-		r.sessions[w.Name] = w.Session
+		r.signed(w.Name, w.Session)
 		r.after = append(r.after, func(failed error) {
 			if failed == nil {
 				q.machine.SignOn(w.Name, w.Session, r.at.Now)
@@ -36,13 +33,22 @@ func (q *Queue) Register(ctx context.Context, w job.Worker, running ...job.Lease
 	})
 }
 
-// session gives the newest one that registered under the name in a round that is not stored yet.
-func (r *round) session(name string) (session job.ID, ok bool) {
-	session, ok = r.sessions[name]
+// session gives the one that registered last under the name in a round that is not stored yet, and did not sign off since;
+// zero: none.
+func (r *round) session(name string) job.ID {
+	session, ok := r.sessions[name]
 	if !ok && r.q.aloft != nil {
-		session, ok = r.q.aloft.sessions[name]
+		session = r.q.aloft.sessions[name]
 	}
-	return session, ok
+	return session
+}
+
+// signed notes which session has the name from now on; zero: none.
+func (r *round) signed(name string, session job.ID) {
+	if r.sessions == nil {
+		r.sessions = map[string]job.ID{}
+	}
+	r.sessions[name] = session
 }
 
 // ownWorker gives a worker that shares no memory with the one given. What comes from a caller is copied before the owner sees
@@ -64,10 +70,13 @@ func ownChannel(c job.Channel) job.Channel {
 // Lease call of it that waits ends with job.ErrSignedOff; what it was given before is ended when the worker comes back, or
 // when the leases run out. Not only the session itself may say so, but whoever knows that its process is dead.
 func (q *Queue) SignOff(ctx context.Context, name string, session job.ID) error {
-	return q.volatile(ctx, func(r *round) error {
-		q.machine.SignOff(name, session)
-		r.evict(name, func(s job.ID) bool { return s == session }, job.ErrSignedOff)
-		return nil
+	return change(ctx, q, command{name: "sign a worker off"}, func(r *round) ([]job.Change, error) {
+		changes := q.machine.SignOff(name, session)
+		if len(changes) > 0 {
+			r.signed(name, job.ID{})
+			r.evict(name, func(s job.ID) bool { return s == session }, job.ErrSignedOff)
+		}
+		return changes, nil
 	})
 }
 

@@ -24,3 +24,27 @@ func TestOneOfTwoSessionsOfARoundIsRefused(t *testing.T) {
 		}
 	})
 }
+
+// A session that signs off before its registration is stored leaves the name to the next at once.
+func TestNameIsFreeAfterASignOffOfTheSameRound(t *testing.T) {
+	t.Parallel()
+	inRounds(t, func(t *testing.T, l *lab) {
+		w := job.Worker{Name: "w", Channels: []string{""}, Kinds: []string{"k"}, Slots: 1, Session: l.NewID()}
+		other := w
+		other.Session = l.NewID()
+		var errs [3]error
+		l.together(
+			func() { errs[0] = l.Register(t.Context(), w) },
+			func() { errs[1] = l.SignOff(t.Context(), w.Name, w.Session) },
+			func() { errs[2] = l.Register(t.Context(), other) },
+		)
+		if err := errors.Join(errs[:]...); err != nil {
+			t.Error(err)
+		}
+		if _, err := l.Lease(t.Context(), w.Name, w.Session, 1, 0); !errors.Is(err, job.ErrWorkerLive) {
+			t.Errorf("the first session was told %v, want %v", err, job.ErrWorkerLive)
+		}
+		l.submit(job.Spec{})
+		l.lease(other)
+	})
+}

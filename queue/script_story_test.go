@@ -110,6 +110,9 @@ func tellPaused(c job.Channel) string {
 
 func tellWorker(v job.Worker) string {
 	line := "worker " + v.Name
+	if v.Session.IsZero() {
+		line += ", signed off"
+	}
 	if v.Drained {
 		line += ", drained"
 	}

@@ -134,20 +134,14 @@ func TestSignOffOfARoundThatFails(t *testing.T) {
 		}()
 		synctest.Wait()
 		l.commit = func(*queue.Batch) error { return queue.ErrNumber }
-		l.together(
-			func() {
-				_, err := l.Submit(t.Context(), queue.Submission{Jobs: []job.Spec{{Kind: "k"}}})
-				l.commit = nil
-				var again *queue.RetryError
-				if !errors.As(err, &again) {
-					t.Errorf("the submission was told %v", err)
-				}
-			},
-			func() { l.check(l.SignOff(t.Context(), w.Name, w.Session)) },
-		)
+		err := l.SignOff(t.Context(), w.Name, w.Session)
+		l.commit = nil
 		var again *queue.RetryError
+		if !errors.As(err, &again) {
+			t.Errorf("who signs it off was told %v, want a *RetryError", err)
+		}
 		if err := <-waiting; !errors.As(err, &again) {
-			t.Errorf("told %v, want a *RetryError", err)
+			t.Errorf("who waits was told %v, want a *RetryError", err)
 		}
 	})
 }

@@ -3,6 +3,7 @@ package queue_test
 import (
 	"errors"
 	"fmt"
+	"runtime"
 	"testing"
 	"testing/synctest"
 
@@ -302,4 +303,43 @@ func TestStagedBuildIsErasedAtTheLoadAfterACrash(t *testing.T) {
 			})
 		})
 	}
+}
+
+// Of a large submission no more is copied at once than a piece, and what was stored is let go of. It is not parallel, as it looks at
+// all that the process holds.
+func TestStagedSubmissionHoldsAPieceAtATime(t *testing.T) {
+	const pieces, size = 32, 50
+	args := make([]byte, 128<<10) // 200 MiB if each job had its own; what was submitted lately is cached up to 32 MiB
+	inLab(t, func(t *testing.T, l *lab) {
+		l.stop()
+		l.stage = size
+		l.open()
+		l.start()
+		s := large(l.Queue, pieces*size)
+		for i := range s.Jobs {
+			s.Jobs[i].Args = args
+		}
+		held := func() int64 {
+			var m runtime.MemStats
+			runtime.GC()
+			runtime.ReadMemStats(&m)
+			return int64(m.HeapAlloc)
+		}
+		before, most := held(), int64(0)
+		l.commit = func(b *queue.Batch) error {
+			for i, c := range b.Changes {
+				if a, ok := c.(job.JobAdded); ok {
+					a.Spec.Args = nil // the store is memory, too
+					b.Changes[i] = a
+				}
+			}
+			most = max(most, held()-before)
+			return nil
+		}
+		_, err := l.Submit(t.Context(), s)
+		l.must(err)
+		if want := int64(80 << 20); most > want {
+			t.Errorf("%d MiB were held, want at most %d", most>>20, want>>20)
+		}
+	})
 }

@@ -23,7 +23,7 @@ type Store interface {
 	// A record that cannot be read goes to Head.Corrupt and the rest goes on. Live jobs and builds among them are given,
 	// in their places, as stand-ins, so that nobody waits for them for ever: a job with its ID and Seq alone and, if it is
 	// Done, how it ended and what holds it in memory; a build with its ID, Seq, At, Active and Staged. A job whose
-	// newest ended attempt alone is corrupt is given without that, and not Held, as nobody could let go of it.
+	// newest ended attempt alone is corrupt is given without that; if it is Held, the Machine lets go of it at once.
 	Load(ctx context.Context, fn func(job.Change) error) (Head, error)
 
 	// Commit stores the batch whole and for good, or not at all. Numbers are consecutive; a number that is

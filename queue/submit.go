@@ -2,6 +2,7 @@ package queue
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -48,13 +49,13 @@ var errDeleted = errors.New("a job that stands for one of the build was deleted 
 // ErrNotFound with the place of the need or reference; *RetryError, too, if a large build was given up meanwhile, or a job
 // that it reuses or joined was deleted.
 func (q *Queue) Submit(ctx context.Context, s Submission) (Receipt, error) {
-	given := q.name(&s)
 	switch {
 	case len(s.Jobs) > q.StageSize && s.Build != nil:
-		return q.stage(ctx, &s, given)
+		return q.stage(ctx, &s)
 	case len(s.Jobs) > MaxAlone:
 		return Receipt{}, &job.InvalidError{Field: "jobs", Want: fmt.Sprintf("at most %d without a build", MaxAlone)}
 	}
+	given := q.name(&s)
 	receipt := Receipt{}
 	if s.Build != nil {
 		receipt.Build = s.Build.ID
@@ -148,25 +149,28 @@ func askAbout(s *job.Submission, g given) func(*job.Machine, *Query) {
 }
 
 // stage submits a large build in pieces.
-func (q *Queue) stage(ctx context.Context, s *Submission, g given) (Receipt, error) {
-	if g.build {
+func (q *Queue) stage(ctx context.Context, s *Submission) (Receipt, error) {
+	if !s.Build.ID.IsZero() {
 		return Receipt{}, &job.InvalidError{Field: "build.id", Want: "a large build must be new: leave it empty"}
 	}
 	if told, ok, err := q.toldBefore(ctx); ok || err != nil {
 		return told, err
 	}
-	receipt, err := q.pieces(ctx, s, g)
-	if err == nil && receipt.Build == s.Build.ID {
+	whole := Submission{Build: s.Build}
+	q.name(&whole)
+	build := whole.Build
+	receipt, err := q.pieces(ctx, build, s)
+	if err == nil && receipt.Build == build.ID {
 		return receipt, nil
 	}
 	// Refused, or the request was answered meanwhile: nothing of this may stay. If this fails, too, the next load gives it up.
 	undo := context.WithValue(context.WithoutCancel(ctx), requestKey{}, nil)
 	_ = change(undo, q, command{name: "give a build up"}, func(r *round) ([]job.Change, error) {
-		if b, ok := r.q.machine.Build(s.Build.ID); !ok || !b.Staged {
+		if b, ok := r.q.machine.Build(build.ID); !ok || !b.Staged {
 			return nil, ErrNotFound
 		}
 		// What it made never ran; what runs, it had only joined.
-		return r.q.machine.CancelBuild(r.at.Now, s.Build.ID, true)
+		return r.q.machine.CancelBuild(r.at.Now, build.ID, true)
 	})
 	return receipt, err
 }
@@ -193,58 +197,66 @@ func (q *Queue) toldBefore(ctx context.Context) (receipt Receipt, ok bool, err e
 	return *v.(*Receipt), true, nil
 }
 
-// pieces submits the jobs piece by piece, and seals the build.
-func (q *Queue) pieces(ctx context.Context, s *Submission, g given) (Receipt, error) {
-	receipt := Receipt{Build: s.Build.ID, Jobs: make([]job.Submitted, 0, len(s.Jobs))}
-	stands := make(map[job.ID]job.ID, len(s.Jobs)) // asked-for job to the one that stands for it
-	here := make(map[job.ID]bool, len(s.Jobs))
+// pieces submits the jobs piece by piece, and seals the build. Of what the caller gave no more is copied at once than a piece.
+func (q *Queue) pieces(ctx context.Context, build *job.Build, s *Submission) (Receipt, error) {
+	receipt := Receipt{Build: build.ID, Jobs: make([]job.Submitted, 0, len(s.Jobs))}
+	places := make(map[job.ID]int32, len(s.Jobs))
 	for i := range s.Jobs {
-		here[s.Jobs[i].ID] = true
-	}
-	refs := map[job.ID][]job.Ref{}
-	last := job.Submission{Build: s.Build, Staged: true} // references to jobs outside the submission
-	for _, r := range s.Refs {
-		if here[r.Job] {
-			refs[r.Job] = append(refs[r.Job], r)
-		} else {
-			last.Refs = append(last.Refs, r)
+		if id := s.Jobs[i].ID; !id.IsZero() {
+			if _, twice := places[id]; !twice {
+				places[id] = int32(i)
+			}
 		}
 	}
+	refs, last := s.byPlace(places)
 	for from := 0; from < len(s.Jobs); from += q.StageSize {
-		piece := job.Submission{Build: s.Build, Staged: true, First: from, Jobs: s.Jobs[from:min(from+q.StageSize, len(s.Jobs))]}
+		part := Submission{Jobs: s.Jobs[from:min(from+q.StageSize, len(s.Jobs))]}
+		for len(refs) > 0 && int(places[s.Refs[refs[0]].Job]) < from+len(part.Jobs) {
+			part.Refs = append(part.Refs, s.Refs[refs[0]])
+			refs = refs[1:]
+		}
+		g := q.name(&part)
+		piece := job.Submission{Build: build, Staged: true, First: from, Jobs: part.Jobs, Refs: part.Refs}
 		var earlier []job.ID // that jobs of this piece need
 		for i := range piece.Jobs {
-			spec := &piece.Jobs[i]
-			needed, err := restate(spec, from+i, stands)
+			needed, err := restate(&piece.Jobs[i], from+i, places, receipt.Jobs)
 			if err != nil {
 				return Receipt{}, err
 			}
 			earlier = append(earlier, needed...)
-			piece.Refs = append(piece.Refs, refs[spec.ID]...)
-			delete(refs, spec.ID)
 		}
 		jobs, err := q.submitPiece(ctx, &piece, g, earlier)
 		if err != nil {
 			return Receipt{}, err
 		}
-		for i, j := range jobs {
-			stands[piece.Jobs[i].ID] = j.ID
-		}
 		receipt.Jobs = append(receipt.Jobs, jobs...)
 	}
-	if len(last.Refs) > 0 {
-		if _, err := q.submitPiece(ctx, &last, given{}, nil); err != nil {
+	if len(last) > 0 {
+		if _, err := q.submitPiece(ctx, &job.Submission{Build: build, Staged: true, Refs: last}, given{}, nil); err != nil {
 			return Receipt{}, err
 		}
 	}
 	// The seal carries the request: what it answers is the answer to the whole.
 	return do(ctx, q, command{name: submitName}, func(r *round) ([]job.Change, Receipt, error) {
-		if !r.growing(s.Build.ID) {
+		if !r.growing(build.ID) {
 			return nil, Receipt{}, &RetryError{Cause: errGivenUp}
 		}
-		changes, err := r.q.machine.Seal(s.Build.ID)
+		changes, err := r.q.machine.Seal(build.ID)
 		return changes, receipt, err
 	})
+}
+
+// byPlace gives the references to jobs of the submission, as indexes, in the order of the jobs, and those to others.
+func (s *Submission) byPlace(places map[job.ID]int32) (here []int32, others []job.Ref) {
+	for i, r := range s.Refs {
+		if _, ok := places[r.Job]; ok {
+			here = append(here, int32(i))
+		} else {
+			others = append(others, r)
+		}
+	}
+	slices.SortStableFunc(here, func(a, b int32) int { return cmp.Compare(places[s.Refs[a].Job], places[s.Refs[b].Job]) })
+	return here, others
 }
 
 // growing reports whether the build is live and not complete.
@@ -254,17 +266,17 @@ func (r *round) growing(build job.ID) bool {
 }
 
 // restate lets the needs of one job name the jobs that stand for those of earlier pieces, and gives those that must be there.
-func restate(spec *job.Spec, place int, stands map[job.ID]job.ID) (needed []job.ID, err error) {
+func restate(spec *job.Spec, place int, places map[job.ID]int32, stands []job.Submitted) (needed []job.ID, err error) {
 	for i := range spec.Needs {
 		n := &spec.Needs[i]
-		if id, ok := stands[n.Job]; ok {
-			n.Job = id
+		if at, ok := places[n.Job]; ok && int(at) < len(stands) {
+			n.Job = stands[at].ID
 			if n.Policy != job.Order {
-				needed = append(needed, id)
+				needed = append(needed, n.Job)
 			}
 		}
 	}
-	if _, twice := stands[spec.ID]; twice {
+	if at, ok := places[spec.ID]; ok && int(at) < len(stands) {
 		return nil, &job.InvalidError{Field: fmt.Sprintf("jobs[%d].id", place), Want: fmt.Sprintf("%s is already in use", spec.ID)}
 	}
 	return needed, nil

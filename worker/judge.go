@@ -83,13 +83,14 @@ func (e ended) memory() string {
 	return ""
 }
 
-// logVerdict judges an attempt whose log has failed.
+// logVerdict judges an attempt whose log has failed: unless the command wrote too much, that is the worker's fault, as a log
+// that cannot be made is. The error names the file and the cause.
 func (w *watch) logVerdict() verdict {
 	err := w.transcript.failure()
 	if errors.Is(err, ErrLogLimit) {
 		return verdict{job.Failed, job.LogLimit, fmt.Sprintf("the log limit of %s was reached", bytesOf(w.command.LogLimit))}
 	}
-	return aborted(err)
+	return verdict{job.Aborted, job.WorkerFault, err.Error()}
 }
 
 // bytesOf writes a size for people, in the largest unit that divides it.

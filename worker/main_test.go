@@ -7,7 +7,6 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"runtime"
 	"strings"
 	"syscall"
 	"testing"
@@ -22,25 +21,6 @@ const parentEnv = "HEADRACE_TEST_PARENT"
 
 // reapEnv makes the test binary reap what its value owns, print how much that was, and exit.
 const reapEnv = "HEADRACE_TEST_REAP"
-
-// headlessEnv makes the test binary end its first thread, as the entry in the process table shows, and live on in others.
-const headlessEnv = "HEADRACE_TEST_HEADLESS"
-
-func init() {
-	if _, ok := os.LookupEnv(headlessEnv); !ok {
-		return
-	}
-	go func() {
-		for p, _ := readProcess(os.Getpid()); p.state != 'Z'; p, _ = readProcess(os.Getpid()) {
-			runtime.Gosched()
-		}
-		fmt.Println("ready")
-		_, _ = unix.Write(8, []byte("ready\n")) // Where somebody waits for it there.
-		select {}
-	}()
-	runtime.LockOSThread()
-	_, _, _ = unix.RawSyscall(unix.SYS_EXIT, 0, 0, 0) // It does not return.
-}
 
 func TestMain(m *testing.M) {
 	Supervise()
@@ -72,6 +52,12 @@ func TestMain(m *testing.M) {
 		os.Exit(code)
 	}))
 }
+
+// nets are the two ways to catch a tree, where there are two.
+var nets = []struct {
+	name     string
+	noCgroup bool
+}{{"cgroup", false}, {"proc", true}}
 
 type discard struct{}
 

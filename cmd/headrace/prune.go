@@ -9,7 +9,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
-	"sync"
+	"slices"
 	"time"
 
 	"github.com/headrace/headrace/internal/progress"
@@ -119,16 +119,7 @@ func (p *pruner) prune(ctx context.Context, a *address) (err error) {
 	if err := p.find(ctx, s); err != nil || len(p.builds)+len(p.jobs) == 0 {
 		return err
 	}
-	q, err := queue.Open(queue.Config{Store: s, History: s, GiveUp: true})
-	if err != nil {
-		return err
-	}
-	running, stop := context.WithCancel(ctx)
-	ended := make(chan error, 1)
-	go func() { ended <- q.Run(running) }()
-	err = p.forget(ctx, q)
-	stop()
-	return errors.Join(err, <-ended)
+	return p.forget(ctx, s)
 }
 
 // find chooses: builds first, then jobs that no build which stays names.
@@ -206,59 +197,68 @@ func (p *pruner) findJobs(ctx context.Context, h queue.History, needed map[job.I
 	}
 }
 
-// forgetting is how many deletions are asked for at once: the engine stores those that come together as one.
-const forgetting = 128
+// forgetting is how many deletions are stored at once.
+const forgetting = 1000
 
-// forget has the engine delete what was chosen, by its own rules.
-func (p *pruner) forget(ctx context.Context, q *queue.Queue) error {
-	err := p.each(p.builds, func(id job.ID) error { return q.DeleteBuild(ctx, id) }, func(job.ID) { p.went.Builds++ })
+// forget deletes what was chosen, by the rules of the engine, which does not run: to what is unfinished nothing happens, however
+// long it takes. The leases of a run that was killed do not run out, and no limit is judged.
+func (p *pruner) forget(ctx context.Context, s ownedStore) error {
+	now := job.At(time.Now())
+	m := job.New(now)
+	head, err := s.Load(ctx, m.Apply)
 	if err != nil {
-		return fmt.Errorf("forget a run: %w", err)
+		return err
 	}
-	err = p.each(p.jobs, func(id job.ID) error { return q.DeleteJob(ctx, id) }, func(id job.ID) {
-		p.went.Jobs++
-		p.forgetLogs(id)
-	})
-	if err != nil {
-		return fmt.Errorf("forget a job: %w", err)
+	m.Restore(head.Seq)
+	m.Loaded(now)
+	b := queue.Batch{Number: head.Number}
+	take := func(changes []job.Change, err error) {
+		if err != nil {
+			p.went.Busy++ // it is needed after all
+		}
+		b.Changes = append(b.Changes, changes...)
+	}
+	facts := &job.Facts{Builds: map[job.ID]*job.BuildRecord{}, Jobs: map[job.ID]*job.Record{}}
+	for part := range slices.Chunk(p.builds, forgetting) {
+		for _, id := range part {
+			facts.Builds[id] = &job.BuildRecord{} // find saw it, and nobody else has the store
+			take(m.DeleteBuild(id, facts))
+		}
+		p.went.Builds += len(b.Changes)
+		if err := commit(ctx, s, &b); err != nil {
+			return fmt.Errorf("forget runs: %w", err)
+		}
+	}
+	for part := range slices.Chunk(p.jobs, forgetting) {
+		for _, id := range part {
+			dependents, err := s.Dependents(ctx, id)
+			if err != nil {
+				return err
+			}
+			facts.Jobs[id] = &job.Record{}
+			take(m.DeleteJob(id, dependents, facts))
+		}
+		gone := b.Changes
+		if err := commit(ctx, s, &b); err != nil {
+			return fmt.Errorf("forget jobs: %w", err)
+		}
+		p.went.Jobs += len(gone)
+		for _, c := range gone {
+			p.forgetLogs(c.(job.JobDeleted).Job)
+		}
 	}
 	return nil
 }
 
-// each deletes many at once. What is needed after all stays.
-func (p *pruner) each(ids []job.ID, remove func(job.ID) error, gone func(job.ID)) error {
-	type result struct {
-		id  job.ID
-		err error
+// commit stores the changes of a batch, and makes it the next.
+func commit(ctx context.Context, s queue.Store, b *queue.Batch) error {
+	if len(b.Changes) == 0 {
+		return nil
 	}
-	asked, told := make(chan job.ID), make(chan result)
-	var askers sync.WaitGroup
-	for range min(forgetting, len(ids)) {
-		askers.Go(func() {
-			for id := range asked {
-				told <- result{id, remove(id)}
-			}
-		})
-	}
-	askers.Go(func() {
-		defer close(asked)
-		for _, id := range ids {
-			asked <- id
-		}
-	})
-	var first error
-	for range ids {
-		switch r := <-told; {
-		case r.err == nil:
-			gone(r.id)
-		case errors.Is(r.err, job.ErrBusy):
-			p.went.Busy++
-		case first == nil && !errors.Is(r.err, queue.ErrNotFound):
-			first = r.err
-		}
-	}
-	askers.Wait()
-	return first
+	b.Number, b.At = b.Number+1, job.At(time.Now())
+	err := s.Commit(ctx, b)
+	b.Changes = nil
+	return err
 }
 
 // forgetLogs removes the logs of a job. What cannot be removed is left: it is of no harm.

@@ -89,8 +89,15 @@ func (p *past) findKept(ctx context.Context, s lookup, w *work) error {
 	return nil
 }
 
+// Where few are left, or the newest jobs are of other names, each name is asked for by itself.
+const (
+	fewNames = 100
+	ownShare = 10 // one in so many must be of a name that is looked for
+)
+
 // dropOvertaken gives up successes after which a job of the same name has run, in whatever form: what it left is no longer
-// what the success left, as when an edit is reverted. It goes back from the newest job to the oldest that is kept.
+// what the success left, as when an edit is reverted. Of a large graph most have run lately, so that it goes back from the newest
+// job while that finds enough; the history may be far longer than the graph.
 func (p *past) dropOvertaken(ctx context.Context, s lookup, w *work) error {
 	open := map[string]int{} // kept jobs whose name has not come yet
 	for i, id := range p.kept {
@@ -99,29 +106,54 @@ func (p *past) dropOvertaken(ctx context.Context, s lookup, w *work) error {
 		}
 	}
 	f := queue.JobFilter{Kind: worker.CommandKind, Limit: 5 * page}
-	for len(open) > 0 {
+	for enough := true; enough && len(open) > fewNames; {
 		recs, err := s.Jobs(ctx, f)
 		if err != nil || len(recs) == 0 {
 			return err
 		}
+		before := len(open)
 		for k := range recs {
-			r := &recs[k]
-			f.Before = r.Seq
-			i, asked := open[r.Spec.Name]
-			if !asked || r.Last == nil {
-				continue // One that never started has left nothing.
+			f.Before = recs[k].Seq
+			p.drop(&recs[k], open, w)
+		}
+		enough = (before-len(open))*ownShare >= len(recs)
+	}
+	for i := range w.Jobs {
+		name := w.Jobs[i].Name
+		f := queue.JobFilter{Kind: worker.CommandKind, Name: name, Limit: 1}
+		for _, asked := open[name]; asked; _, asked = open[name] {
+			recs, err := s.Jobs(ctx, f)
+			if err != nil {
+				return err
 			}
-			delete(open, r.Spec.Name)
-			if r.Spec.ID == p.kept[i] {
-				continue
+			if len(recs) == 0 {
+				break
 			}
-			p.kept[i] = job.ID{}
-			if r.Spec.Key != w.keys[i] {
-				p.notes = append(p.notes, note{i, fmt.Sprintf("%s is run again: it has run in another form since it last ran in this one", w.Jobs[i].Name)})
+			for k := range recs {
+				f.Before = recs[k].Seq
+				p.drop(&recs[k], open, w)
 			}
+			f.Limit = min(2*f.Limit, page) // of what never started there may be many
 		}
 	}
 	return nil
+}
+
+// drop gives up the success of the name that the job has, if the job is another that has run. Whoever comes first of a name is
+// the newest.
+func (p *past) drop(r *job.Record, open map[string]int, w *work) {
+	i, asked := open[r.Spec.Name]
+	if !asked || r.Last == nil {
+		return // One that never started has left nothing.
+	}
+	delete(open, r.Spec.Name)
+	if r.Spec.ID == p.kept[i] {
+		return
+	}
+	p.kept[i] = job.ID{}
+	if r.Spec.Key != w.keys[i] {
+		p.notes = append(p.notes, note{i, fmt.Sprintf("%s is run again: it has run in another form since it last ran in this one", w.Jobs[i].Name)})
+	}
 }
 
 // findTwins looks for unfinished jobs. There are some only after a run that was stopped.

@@ -405,7 +405,7 @@ func (s *session) runtime() *worker.Runtime {
 	})
 	handler := func(ctx context.Context, a *worker.Attempt) job.Report {
 		report := run(ctx, a)
-		if report.Outcome == job.Aborted && report.Detail == job.NoDetail && s.place.full() {
+		if report.Outcome == job.Aborted && s.place.full() {
 			// Its log has no room: neither have those of others, however often they are tried.
 			report.Detail, report.Message = job.WorkerFault, noRoom("logs", s.place.dir)
 		}

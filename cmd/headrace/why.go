@@ -294,15 +294,19 @@ func (p place) runs(a *answer, rec *job.Record, h *queue.HeldError) {
 // waits explains why a job has not started, by the data that the scheduler goes by.
 func (p place) waits(ctx context.Context, store storeReader, a *answer, rec *job.Record) error {
 	now := job.At(time.Now())
-	m := job.New(now)
-	head, err := store.Load(ctx, m.Apply)
+	part := around(rec)
+	if a.UnderWay && rec.Ready {
+		part = nil // who goes first depends on all that waits
+	}
+	m, err := load(ctx, store, now, part)
 	if err != nil {
 		return err
 	}
-	m.Restore(head.Seq)
-	m.Loaded(now)
 	j, ok := m.Job(rec.Spec.ID)
 	if !ok {
+		return errMoved
+	}
+	if _, ready := j.State().(job.Ready); ready != rec.Ready {
 		return errMoved
 	}
 	e := sched.New(m).Why(j, now)

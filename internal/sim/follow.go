@@ -337,8 +337,8 @@ func (w *world) begin() {
 			id = a.Build
 		}
 		b := w.m.build(id)
-		if b == nil {
-			return false
+		if b == nil || atOnce && b.outcome != 0 {
+			return false // the model has not come to it; one of its id that has ended is still to be deleted
 		}
 		next := w.nextAtGates()
 		switch {

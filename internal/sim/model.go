@@ -66,13 +66,12 @@ type mBuild struct {
 type mWorker struct {
 	job.Worker
 	seen    job.Time
-	over    bool // its session signed off
 	waiters []*leaseCall
 }
 
 // alive notes a sign of life, which one of a session that is over is none.
 func (w *mWorker) alive(now job.Time) {
-	if !w.over {
+	if !w.Session.IsZero() {
 		w.seen = now
 	}
 }

@@ -175,12 +175,12 @@ func (b *mBuild) want(r job.Ref, on *mJob) {
 func (m *model) register(w job.Worker, running []job.Lease) string {
 	k := cmp.Or(m.worker(w.Name), &mWorker{})
 	fresh, silent := k.Session != w.Session, k.seen == 0 || k.seen.Add(job.DefaultTTL) <= m.now
-	if kind := cmp.Or(but(w.Slots < 1, invalid), but(fresh && !silent, alive)); kind != done {
+	if kind := cmp.Or(but(w.Slots < 1 || w.Session.IsZero(), invalid), but(fresh && !silent, alive)); kind != done {
 		return kind
 	}
 	m.leave(k)
 	w.Drained, w.Faults, w.Until = k.Drained, k.Faults, k.Until
-	k.Worker, k.seen, k.over = w, m.now, false
+	k.Worker, k.seen = w, m.now
 	m.workers = append(m.workers, k)
 	slices.SortFunc(m.workers, func(a, b *mWorker) int { return strings.Compare(a.Name, b.Name) })
 	if fresh {
@@ -230,7 +230,7 @@ func (m *model) remove(name string, force bool) string {
 
 func (m *model) lease(x *leaseCall) string {
 	w := m.worker(x.worker)
-	kind := cmp.Or(but(w == nil, notFound), but(w != nil && w.Session != x.session, alive), but(w != nil && w.over, off))
+	kind := cmp.Or(but(w == nil, notFound), but(w != nil && w.Session.IsZero(), off), but(w != nil && w.Session != x.session, alive))
 	if kind == done {
 		w.seen, w.waiters = m.now, append(w.waiters, x)
 	}
@@ -391,12 +391,12 @@ func (m *model) restart(now job.Time) {
 	m.now = now
 	for _, w := range m.workers {
 		w.evict(again)
-		w.seen, w.over = 0, false
+		w.seen = 0
 	}
 	for _, j := range m.jobs {
 		if j.last.leased {
 			j.last.deadline, j.last.output = now.Add(m.channel(j.Channel).TTL), 0
-			m.worker(j.last.Worker).seen = now
+			m.worker(j.last.Worker).alive(now)
 		}
 	}
 	m.round()

@@ -150,6 +150,7 @@ func (w *world) failJob() {
 func (w *world) deleteJob() {
 	id := w.anyJob()
 	w.note("delete %s", short(id))
+	before := w.deletions(id)
 	answer := make(chan error, 1)
 	q := w.q
 	go func() { answer <- q.DeleteJob(context.Background(), id) }()
@@ -179,7 +180,10 @@ func (w *world) deleteJob() {
 		w.fail("the deletion of %s does not end", id)
 	}
 	switch {
-	case kindOf(err) == again: // the owner went meanwhile
+	case kindOf(err) == again: // the owner went meanwhile, before or after
+		if w.deletions(id) > before {
+			w.m.deleteJob(id)
+		}
 		return
 	case want == done || want == ended:
 		want = w.m.deleteJob(id)
@@ -188,6 +192,14 @@ func (w *world) deleteJob() {
 	if kindOf(err) != want {
 		w.fail("the deletion of %s was answered %v, want %q", id, err, want)
 	}
+}
+
+// deletions counts how often a job of that id was deleted.
+func (w *world) deletions(id job.ID) (n int) {
+	for _, b := range w.batches() {
+		n += len(filter(b.changes, func(c job.Change) bool { return c == job.Change(job.JobDeleted{Job: id}) }))
+	}
+	return n
 }
 
 func (w *world) deleteBuild() {

@@ -55,7 +55,7 @@ func (w *world) signOff() {
 	k := w.anyWorker()
 	w.do("sign-off "+k.Name, func(ctx context.Context) error { return w.q.SignOff(ctx, k.Name, k.Session) }, func() string {
 		if x := w.m.worker(k.Name); x != nil && x.Session == k.Session {
-			x.seen, x.over = 0, true
+			x.seen, x.Session = 0, job.ID{}
 			x.evict(off)
 		}
 		return done

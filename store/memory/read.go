@@ -146,9 +146,6 @@ func (snap *snapshot) job(r *row) *job.Record {
 		}
 		snap.head.Corrupt = append(snap.head.Corrupt, v)
 	}
-	if lost != nil {
-		rec.Held = false // nobody could let go of it
-	}
 	return rec
 }
 

@@ -182,7 +182,6 @@ func (l *loading) job(_ int, c Columns) error {
 	r, lost, err := Record(c)
 	if lost != nil {
 		l.corrupt("attempt", r.Spec.ID.String(), lost)
-		r.Held = false // nobody could let go of it
 	}
 	if err != nil {
 		v := queue.Corrupt{Table: "job", Key: r.Spec.ID.String(), Job: r.Spec.ID, Seq: r.Seq, Err: err}
@@ -228,8 +227,7 @@ func (l *loading) refs(builds []job.ID, seqs []Value) error {
 func standIn(r *job.Record) *job.Record {
 	v := &job.Record{Seq: r.Seq, Spec: job.Spec{ID: r.Spec.ID}}
 	if r.End != nil {
-		v.End, v.Open, v.Last, v.LastEnd = r.End, r.Open, r.Last, r.LastEnd
-		v.Held = r.Held && r.Last != nil
+		v.End, v.Open, v.Held, v.Last, v.LastEnd = r.End, r.Open, r.Held, r.Last, r.LastEnd
 	}
 	return v
 }

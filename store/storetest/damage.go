@@ -100,7 +100,7 @@ func testDamagedParts(t *testing.T, p *place) {
 	a.Result = nil
 	waits, freed := record(2), record(6)
 	waits.Spec.Args, waits.Tally, waits.Wake, waits.Delay = nil, job.Tally{Attempts: 2}, 0, 0
-	freed.Spec.Args, freed.Tally.Attempts, freed.End, freed.Open, freed.Wake, freed.Delay = nil, 1, &held.End, true, 0, 0
+	freed.Spec.Args, freed.Tally.Attempts, freed.End, freed.Open, freed.Held, freed.Wake, freed.Delay = nil, 1, &held.End, true, true, 0, 0
 	same(t, "loaded", []job.Record{
 		{Seq: 1, Spec: job.Spec{ID: jobID(1)}},
 		waits,
@@ -127,10 +127,10 @@ func testDamagedParts(t *testing.T, p *place) {
 	// All the same, each goes on.
 	end := finished(1, job.Aborted)
 	end.Attempt, end.Open = nil, false
-	p.commit(t, end, started(2, 3), settled(4))
+	p.commit(t, end, started(2, 3), settled(4), settled(6), job.JobFreed{Job: jobID(6), Seq: 6})
 	p.commit(t, job.JobDeleted{Job: jobID(3)}, job.JobDeleted{Job: jobID(5)})
 	p.reopen(t)
-	if _, changes := load(t, p.Store); len(changes) != 5 { // job 2, 6, 7; the build and what it refers to
+	if _, changes := load(t, p.Store); len(changes) != 4 { // job 2 and 7; the build and what it refers to
 		t.Errorf("%d changes loaded: %+v", len(changes), changes)
 	}
 }

@@ -35,12 +35,6 @@ var trees = []struct {
 	{"rabbit", `perl -e '$SIG{TERM} = "IGNORE"; $end = time + 60; $| = 1; print "ready\n"; while (1) { $p = fork; exit 0 if $p || time > $end }'; sleep 1000`, 1, true},
 }
 
-// nets are the two ways to catch a tree.
-var nets = []struct {
-	name     string
-	noCgroup bool
-}{{"cgroup", false}, {"proc", true}}
-
 func eachTree(t *testing.T, f func(t *testing.T, e Executor, script string, ready int, stubborn bool)) {
 	for _, net := range nets {
 		for _, tree := range trees {
@@ -266,5 +260,13 @@ func TestFiftyAtOnceAreKeptApart(t *testing.T) {
 	}
 	if len(codes) != n {
 		t.Errorf("%d different exit codes; want %d", len(codes), n)
+	}
+}
+
+func TestSuperviseByHandRefuses(t *testing.T) {
+	t.Parallel()
+	r, lines := run(t, t.Context(), Executor{}, Command{Argv: []string{fmt.Sprintf("/proc/%d/exe", os.Getpid()), superviseArg}}, nil)
+	if r.ExitCode != 2 || !strings.Contains(text(lines, Stdout), "no command for people") {
+		t.Errorf("code %d, %q", r.ExitCode, text(lines, Stdout))
 	}
 }
