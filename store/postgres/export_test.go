@@ -1,6 +1,11 @@
 package postgres
 
-import "context"
+import (
+	"context"
+
+	"github.com/headrace/headrace/queue"
+	"github.com/headrace/headrace/store/rows"
+)
 
 // Deafen has a Listener's connection be told of nothing any more, though it lives.
 func Deafen(ctx context.Context, l *Listener) error {
@@ -13,3 +18,21 @@ func Exchanges(s *Store) int64 { return s.exchanges.Load() }
 
 // Connections gives how many connections the store has made to read with.
 func Connections(s *Store) int64 { return s.pool.Stat().NewConnsCount() }
+
+// JobList and BuildList give the statement of a list and its parameters.
+func JobList(f *queue.JobFilter) (sql string, params [][]byte) { return listJobs(f).statement() }
+
+// BuildList: see JobList.
+func BuildList(f *queue.BuildFilter) (sql string, params [][]byte) { return listBuilds(f).statement() }
+
+func (l *list) statement() (string, [][]byte) {
+	return l.sql(), append(l.params, number(int64(l.limit)))
+}
+
+// Statement gives the text of a statement, and how many parameters it has.
+func Statement(q rows.Query) (sql string, params int) {
+	return statements[q].sql, len(statements[q].types)
+}
+
+// Planning is what the connection that writes asks of its server.
+const Planning = planning
