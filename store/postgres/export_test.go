@@ -36,3 +36,11 @@ func Statement(q rows.Query) (sql string, params int) {
 
 // Planning is what the connection that writes asks of its server.
 const Planning = planning
+
+// Flush has the server count at once what the connection that writes has done.
+func Flush(ctx context.Context, s *Store) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	_, err := s.conn.Exec(ctx, "SELECT pg_stat_force_next_flush()")
+	return err
+}
