@@ -16,6 +16,9 @@ func Deafen(ctx context.Context, l *Listener) error {
 // Exchanges gives how often the store has sent the server something and waited for the answer.
 func Exchanges(s *Store) int64 { return s.exchanges.Load() }
 
+// Looks gives how often a Listener's reader has asked the server.
+func Looks(l *Listener) int64 { return l.r.exchanges.Load() }
+
 // Connections gives how many connections the store has made to read with.
 func Connections(s *Store) int64 { return s.pool.Stat().NewConnsCount() }
 
