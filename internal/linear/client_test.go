@@ -33,7 +33,7 @@ type history struct {
 }
 
 // mostGiven bounds those: each may have happened at any time after, which to judge takes time without bound.
-const mostGiven = 6
+const mostGiven = 3
 
 func (h *history) now() int64 { return h.clock.Add(1) }
 
