@@ -71,7 +71,7 @@ func take(ctx context.Context, c *pgx.Conn, inherit func(*queue.HeldError) error
 			return t, err
 		}
 	}
-	if version > 0 && !seen.vacant() {
+	if !seen.vacant() {
 		if inherit != nil {
 			if err := inherit(&seen.held); err != nil {
 				return t, err
