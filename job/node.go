@@ -49,6 +49,7 @@ const (
 	stop        // a cancel took its builds: stop it, if nobody needs it
 	inSweep     // waits for a sweep of ranks
 	erase       // its build was never complete: leave no trace of it, if nobody needs it
+	unborn      // its build is not complete
 )
 
 func (f *flags) set(b flags)     { *f |= b }
@@ -143,6 +144,10 @@ func (j *Job) Exclusive() bool { return j.flags.has(exclusive) }
 
 // Held reports whether the job is Done while its worker has not confirmed that the attempt is over.
 func (j *Job) Held() bool { return j.flags.has(heldAttempt) }
+
+// Unborn reports whether the job was made for a build that is not complete, or that never was, so that it is about to be taken away
+// without a trace.
+func (j *Job) Unborn() bool { return j.flags.has(unborn | erase) }
 
 // Priority is the greatest over the live builds that need it, directly or through dependents.
 func (j *Job) Priority() int32 { return j.in.priority }

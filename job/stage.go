@@ -21,6 +21,9 @@ func (m *Machine) stage(b *build, j *Job, made bool) {
 	j.in.take(stagedOffer)
 	m.retouch(j)
 	b.staged = append(b.staged, staged{j, made})
+	if made {
+		j.flags.set(unborn)
+	}
 }
 
 // unstage ends that: the build is complete, or given up with a mark on its jobs. What was not made for it leaves its trace.
@@ -28,6 +31,9 @@ func (m *Machine) unstage(b *build, mark flags) {
 	for _, s := range b.staged {
 		j := s.Job
 		j.stagers--
+		if s.made {
+			j.flags.clear(unborn)
+		}
 		if j.done() {
 			continue
 		}

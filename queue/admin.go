@@ -219,10 +219,19 @@ func (q *Queue) deleteEnded(ctx context.Context, id job.ID) error {
 }
 
 // dependents gives the jobs that name the job as a dependency, those that are not stored yet included. It reads the history in the
-// owner's round, so that none can come between; a deletion is rare enough for all others to wait for that.
+// owner's round, so that none can come between; a deletion is rare enough for all others to wait for that, but not for ever: a
+// history that did not answer is not asked again in the round.
 func (r *round) dependents(ctx context.Context, id job.ID) ([]job.ID, error) {
+	if r.unread != nil {
+		return nil, &RetryError{Cause: r.unread}
+	}
+	ctx, cancel := context.WithTimeoutCause(ctx, answerIn, errNoAnswer)
+	defer cancel()
 	list, err := r.q.History.Dependents(ctx, id)
 	if err != nil {
+		if errors.Is(context.Cause(ctx), errNoAnswer) {
+			r.unread = err
+		}
 		return nil, &RetryError{Cause: err}
 	}
 	add := func(changes []job.Change) {
@@ -238,6 +247,9 @@ func (r *round) dependents(ctx context.Context, id job.ID) ([]job.ID, error) {
 	add(r.batch.Changes)
 	return list, nil
 }
+
+// errNoAnswer is why a read is given up that took too long.
+var errNoAnswer = errors.New("no answer")
 
 // DeleteBuild takes an ended build out of the history, but not its jobs; job.ErrBusy while it is live.
 func (q *Queue) DeleteBuild(ctx context.Context, id job.ID) error {

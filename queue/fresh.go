@@ -9,6 +9,9 @@ func (f *fresh) over(q *Query, found *Found) {
 	for _, id := range q.Jobs {
 		renew(f.Jobs, &found.Jobs, id)
 	}
+	for _, l := range q.Leases {
+		renew(f.Ended, &found.Ended, l)
+	}
 	for _, id := range q.Builds {
 		renew(f.Builds, &found.Builds, id)
 	}

@@ -3,6 +3,7 @@ package queue_test
 import (
 	"context"
 	"errors"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -248,5 +249,123 @@ func TestLeaseThatEndsWhileTheStoreHangs(t *testing.T) {
 		if r := l.record(j.ID); r.Running || r.Tally.Attempts != 1 {
 			t.Errorf("the attempt whose lease ended runs: %t, attempts %d", r.Running, r.Tally.Attempts)
 		}
+	})
+}
+
+// A round that waits for the store has its moment, of which a heartbeat that comes much later is not.
+func TestHeartbeatWhileTheStoreHangsCountsFromItsOwnTime(t *testing.T) {
+	t.Parallel()
+	inLab(t, func(t *testing.T, l *lab) {
+		c := job.DefaultChannel("")
+		c.TTL = 10 * time.Second
+		l.must(l.SetChannel(t.Context(), c))
+		w := l.worker("w", 1)
+		j := l.submit(job.Spec{})
+		a := l.lease(w)
+		l.gate = make(chan struct{})
+		all := l.inOrder([]func(){func() { l.submit(job.Spec{}) }, func() { l.submit(job.Spec{}) }})
+		<-time.After(8 * time.Second)
+		beat := l.inOrder([]func(){func() {
+			errs, err := l.Heartbeat(t.Context(), queue.Beat{Lease: a.Lease})
+			l.check(errors.Join(append(errs, err)...))
+		}})
+		close(l.gate)
+		all.Wait()
+		beat.Wait()
+		<-time.After(9 * time.Second)
+		if r := l.record(j.ID); !r.Running {
+			t.Error("9 s after its heartbeat the lease of 10 s is lost")
+		}
+	})
+}
+
+// Heartbeats that came while a round still took commands need not wait until the store answers, however few they are.
+func TestFewHeartbeatsDoNotWaitForTheStore(t *testing.T) {
+	t.Parallel()
+	inLab(t, func(t *testing.T, l *lab) {
+		w := l.worker("w", 1)
+		l.submit(job.Spec{})
+		a := l.lease(w)
+		var beaten atomic.Bool
+		l.gate = make(chan struct{})
+		all := l.inOrder([]func(){func() { l.submit(job.Spec{}) }, func() {
+			errs, err := l.Heartbeat(t.Context(), queue.Beat{Lease: a.Lease})
+			l.check(errors.Join(append(errs, err)...))
+			beaten.Store(true)
+		}})
+		<-time.After(time.Second)
+		synctest.Wait()
+		if !beaten.Load() {
+			t.Error("after a second the heartbeat waits for the store")
+		}
+		close(l.gate)
+		all.Wait()
+	})
+}
+
+// The worker has not heard that its finish counts, and says it again; meanwhile the next attempt has begun.
+func TestRepeatedFinishWhileTheNextAttemptIsBeingStored(t *testing.T) {
+	t.Parallel()
+	inRounds(t, func(t *testing.T, l *lab) {
+		w := l.worker("w", 1)
+		l.submit(job.Spec{Retry: job.Retry{Failures: 1}})
+		a := l.lease(w)
+		next := make(chan queue.Assignment)
+		go func() { next <- l.lease(w) }()
+		synctest.Wait()
+		fail := func() { l.check(l.Finish(t.Context(), job.Report{Lease: a.Lease, Outcome: job.Failed})) }
+		l.together(fail, fail)
+		if b := <-next; b.Lease.Attempt != 2 {
+			t.Errorf("the next attempt is the %dth", b.Lease.Attempt)
+		}
+	})
+}
+
+// The name of a worker that was removed is free, also where neither its registration nor the removal is stored yet.
+func TestRegisterOfAWorkerThatWasJustRemoved(t *testing.T) {
+	t.Parallel()
+	inRounds(t, func(t *testing.T, l *lab) {
+		register := func() { l.worker("w", 1) }
+		l.together(register, func() { l.check(l.RemoveWorker(t.Context(), "w", false)) }, register)
+	})
+}
+
+// deaf is a history that does not say who depends on whom.
+type deaf struct {
+	*bench
+	asked int
+}
+
+func (d *deaf) Dependents(ctx context.Context, _ job.ID) ([]job.ID, error) {
+	d.asked++
+	<-ctx.Done()
+	return nil, ctx.Err()
+}
+
+func TestDeletesWaitForAHistoryThatHangsButOnce(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		l := &lab{t: t, bench: &bench{Store: memory.New()}}
+		d := &deaf{bench: l.bench}
+		var err error
+		l.Queue, err = queue.Open(queue.Config{Store: l.bench, History: d})
+		l.must(err)
+		l.start()
+		remove := func() {
+			j := l.submit(job.Spec{})
+			if err := l.DeleteJob(t.Context(), j.ID); !errors.As(err, new(*queue.RetryError)) {
+				t.Errorf("the delete was told %v", err)
+			}
+		}
+		began := time.Now()
+		var all sync.WaitGroup
+		for range 20 {
+			all.Go(remove)
+		}
+		all.Wait()
+		if took := time.Since(began); took > time.Minute || d.asked > 5 {
+			t.Errorf("20 deletes held all others up for %s, and asked %d times", took, d.asked)
+		}
+		l.stop()
 	})
 }

@@ -27,6 +27,7 @@ type round struct {
 	looks    []func(error)     // run after those
 	sessions map[string]job.ID // of workers that registered in this round
 	room     int               // how much the machine may still draw of consequences
+	unread   error             // the history did not answer: others that need it are refused
 	err      error             // the machine refused a change: the state in memory is of no use any more
 }
 
@@ -241,11 +242,11 @@ func (r *round) note(c job.Change) {
 	case job.JobStarted:
 		q.Log.Info("started", "job", c.Job, "attempt", c.Attempt.Number, "worker", c.Attempt.Worker)
 	case job.JobRetried:
-		r.stop(c.Job, c.Attempt.Number)
+		r.concluded(c.Job, &c.Attempt)
 		q.Log.Info("to be tried again", "job", c.Job, "attempt", c.Attempt.Number, "outcome", c.Attempt.Outcome, "detail", c.Attempt.Detail)
 	case job.JobEnded:
 		if c.Attempt != nil {
-			r.stop(c.Job, c.Attempt.Number)
+			r.concluded(c.Job, c.Attempt)
 		}
 		r.after = append(r.after, func(error) { q.awaited.wake(c.Job) })
 		q.Log.Info("ended", "job", c.Job, "outcome", c.End.Outcome, "detail", c.End.Detail)
@@ -259,6 +260,7 @@ func (r *round) note(c job.Change) {
 	case job.WorkerPut:
 		r.evict(c.Worker.Name, func(s job.ID) bool { return s != c.Worker.Session }, job.ErrWorkerLive)
 	case job.WorkerRemoved:
+		r.signed(c.Name, job.ID{})
 		r.evict(c.Name, func(job.ID) bool { return true }, ErrNotFound)
 	case job.BuildEnded:
 		ended := &job.BuildRecord{Build: job.Build{ID: c.Build}, Outcome: c.Outcome, Ended: c.At}
@@ -275,6 +277,12 @@ func (r *round) note(c job.Change) {
 	default:
 		// The others tell later commands of the round nothing, and nobody waits for them.
 	}
+}
+
+// concluded tells the worker of an attempt that it is over, and keeps how it ended: the next attempt may begin in this very round.
+func (r *round) concluded(id job.ID, a *job.AttemptEnd) {
+	r.stop(id, a.Number)
+	put(&r.fresh.Ended, job.Lease{Job: id, Attempt: a.Number, Token: a.Token}, a)
 }
 
 // keep adds a job that left memory to what is known of those that are not in it.

@@ -42,7 +42,7 @@ func (q *Queue) serve(ctx context.Context) error {
 			if err := q.launch(ctx); err != nil {
 				return err
 			}
-		case len(r.calls) >= q.RoundBudget/portions:
+		case len(r.calls) >= q.RoundBudget/portions || r.full():
 			r.work(ctx)
 		}
 	}
@@ -55,7 +55,7 @@ const portions = 64
 // takeFor is how long a round takes commands while the one before is stored: they are all of its one moment.
 const takeFor = 100 * time.Millisecond
 
-// listen gives where the next commands come from, if any may come now, and what tells that something is due.
+// listen gives where the next commands come from, if any may come now, and what tells that something is due, or that no more may come.
 func (q *Queue) listen(timer *time.Timer) (calls <-chan *call, due <-chan time.Time) {
 	timer.Stop()
 	// Who looks at the machine sees what is stored and no more.
@@ -63,11 +63,14 @@ func (q *Queue) listen(timer *time.Timer) (calls <-chan *call, due <-chan time.T
 		return nil, nil
 	}
 	at, ok := q.machine.Due()
-	if q.behind && q.aloft == nil {
+	switch {
+	case q.open != nil:
+		// Then it is full. What falls due is not of its moment.
+		at, ok = q.open.at.Now.Add(takeFor), true
+	case q.behind && q.aloft == nil:
 		at, ok = 0, true
 	}
-	// What falls due is not of the moment of a round that is open already.
-	if ok && q.open == nil {
+	if ok {
 		timer.Reset(max(0, at.Sub(q.now())))
 		due = timer.C
 	}

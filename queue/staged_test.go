@@ -1,6 +1,7 @@
 package queue_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"runtime"
@@ -11,6 +12,7 @@ import (
 	"github.com/headrace/headrace/job"
 	"github.com/headrace/headrace/queue"
 	"github.com/headrace/headrace/sched"
+	"github.com/headrace/headrace/store/memory"
 )
 
 // large gives a submission that is too large for one round: each job needs the one before it.
@@ -341,5 +343,45 @@ func TestStagedSubmissionHoldsAPieceAtATime(t *testing.T) {
 		if want := int64(80 << 20); most > want {
 			t.Errorf("%d MiB were held, want at most %d", most>>20, want>>20)
 		}
+	})
+}
+
+// Who did not wait for the answer to a large submission and sends it again is not told that its jobs' ids are in use: by the first
+// piece of the same submission, which is taken away in the rounds to come.
+func TestLargeBuildThatWasGivenUpMayBeSentAgain(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		l := &lab{t: t, bench: &bench{Store: memory.New()}, stage: 20, budget: eager}
+		l.open()
+		l.start()
+		s := queue.Submission{Build: &job.Build{}}
+		for range 600 {
+			s.Jobs = append(s.Jobs, job.Spec{ID: l.NewID(), Kind: "k"})
+		}
+		s.Refs = []job.Ref{{Job: s.Jobs[0].ID}}
+		request := queue.WithRequest(t.Context(), l.NewID())
+		ctx, cancel := context.WithCancel(request)
+		pieces := 0
+		l.commit = func(*queue.Batch) error {
+			if pieces++; pieces == 20 {
+				cancel()
+			}
+			return nil
+		}
+		if _, err := l.Submit(ctx, s); !errors.Is(err, context.Canceled) {
+			t.Errorf("the first call was told %v", err)
+		}
+		r, err := l.Submit(request, s)
+		for tries := 0; errors.As(err, new(*queue.RetryError)) && tries < 100; tries++ {
+			r, err = l.Submit(request, s)
+		}
+		l.must(err)
+		if len(r.Jobs) != len(s.Jobs) || r.Jobs[0] != (job.Submitted{ID: s.Jobs[0].ID, How: job.Created}) {
+			t.Errorf("the second made %d jobs, the first of them %+v", len(r.Jobs), r.Jobs[0])
+		}
+		if _, err := l.Submit(t.Context(), queue.Submission{Jobs: s.Jobs[:1]}); !errors.As(err, new(*job.InvalidError)) {
+			t.Errorf("another with an id of the build was told %v", err)
+		}
+		l.stop()
 	})
 }

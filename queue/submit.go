@@ -43,11 +43,15 @@ var errGivenUp = errors.New("the build was given up before it was complete")
 // errDeleted says that a job which an earlier piece of a large build rests on was deleted before the build was complete.
 var errDeleted = errors.New("a job that stands for one of the build was deleted before the build was complete")
 
+// errBeingMade says that an id is that of a job of a large build which is being made, or taken away as it was given up: by the
+// same submission, most often, whose caller did not wait for the answer.
+var errBeingMade = errors.New("a job of this id is of a build that is not complete")
+
 // Submit asks for jobs, all or none. Needs name jobs of the same submission or others by id. A build of more than
 // some thousand jobs is staged: it grows unseen over many rounds, while others go on, and becomes visible by one
 // change; its Jobs must come dependencies first. Errors: *job.InvalidError, *job.ConflictError, *job.CycleError,
 // ErrNotFound with the place of the need or reference; *RetryError, too, if a large build was given up meanwhile, or a job
-// that it reuses or joined was deleted.
+// that it reuses or joined was deleted, and while a job of a given id is of a large build that is not complete.
 func (q *Queue) Submit(ctx context.Context, s Submission) (Receipt, error) {
 	switch {
 	case len(s.Jobs) > q.StageSize && s.Build != nil:
@@ -62,6 +66,9 @@ func (q *Queue) Submit(ctx context.Context, s Submission) (Receipt, error) {
 	}
 	in := job.Submission{Build: s.Build, Jobs: s.Jobs, Refs: s.Refs, Own: s.Own}
 	return do(ctx, q, command{name: submitName, weight: len(s.Jobs), query: askAbout(&in, given)}, func(r *round) ([]job.Change, Receipt, error) {
+		if err := r.unused(given); err != nil {
+			return nil, Receipt{}, err
+		}
 		changes, jobs, err := r.q.machine.Submit(r.at.Now, &in, &r.found.Facts)
 		receipt.Jobs = jobs
 		return changes, receipt, err
@@ -103,6 +110,16 @@ func (q *Queue) name(s *Submission) given {
 	}
 	s.Jobs = jobs
 	return g
+}
+
+// unused reports a *RetryError if a given id may soon be free.
+func (r *round) unused(g given) error {
+	for id := range g.jobs {
+		if j, ok := r.q.machine.Job(id); ok && j.Unborn() {
+			return &RetryError{Cause: fmt.Errorf("job %s: %w", id, errBeingMade)}
+		}
+	}
+	return nil
 }
 
 // askAbout says what a submission names that memory may not hold.
@@ -295,6 +312,9 @@ func (q *Queue) submitPiece(ctx context.Context, piece *job.Submission, g given,
 			if _, ok := r.q.machine.Job(id); !ok && r.found.Jobs[id] == nil {
 				return nil, nil, &RetryError{Cause: errDeleted}
 			}
+		}
+		if err := r.unused(g); err != nil {
+			return nil, nil, err
 		}
 		return r.q.machine.Submit(r.at.Now, piece, &r.found.Facts)
 	})

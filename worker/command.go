@@ -24,7 +24,7 @@ type Command struct {
 	// Env holds KEY=value entries over the environment of the executor; the last of a key counts.
 	// The caller puts HEADRACE_JOB and HEADRACE_ATTEMPT here.
 	Env []string
-	// Dir is where the command runs; empty: where the executor runs.
+	// Dir is where the command runs; if it is relative, to Executor.Base.
 	Dir string
 	// Timeout bounds the whole attempt, Silence the time without a byte of output. 0: no bound.
 	Timeout, Silence time.Duration

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"sync"
 	"syscall"
 	"time"
@@ -35,6 +36,8 @@ type Executor struct {
 	// Owner names whom the attempts belong to, as a text without NUL that is the same the next time. The processes carry it
 	// in the variable HEADRACE_OWNER, by which Reap finds what a killed program and its killed supervisors left; "": nobody.
 	Owner string
+	// Base is the folder to which the Dir of a command is relative; "": where the executor runs.
+	Base string
 
 	noCgroup bool          // Tests: as on a machine where there are none.
 	lost     time.Duration // Tests: how long a supervisor may take to kill; 0: lostPatience.
@@ -63,6 +66,9 @@ type verdict struct {
 // Left-over background processes are killed when the command ends. All of the tree also dies when
 // this process does, by whatever means.
 func (e Executor) Execute(ctx context.Context, c Command, log *LogWriter, onLine func(Line)) Result {
+	if e.Base != "" && !filepath.IsAbs(c.Dir) {
+		c.Dir = filepath.Join(e.Base, c.Dir)
+	}
 	if c.LogLimit == 0 {
 		c.LogLimit = DefaultLogLimit
 	}

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 	"time"
@@ -70,15 +71,11 @@ func reasons(err error, all []string) []string {
 
 // ownDatabase makes this process the owner of the store in the database, and makes one if there is none.
 func (p place) ownDatabase(ctx context.Context) (engineStore, error) {
-	s, err := postgres.Open(ctx, p.address, postgres.Options{})
+	s, err := postgres.Open(ctx, p.address, postgres.Options{Inherit: stopped})
 	if err != nil {
 		return nil, reached(p.name(), err)
 	}
-	err = p.claimDatabase(ctx, s)
-	if err == nil {
-		err = stopped(s.Before())
-	}
-	if err != nil {
+	if err := p.claimDatabase(ctx, s); err != nil {
 		return nil, errors.Join(err, s.Close())
 	}
 	return database{s}, nil
@@ -105,21 +102,40 @@ func (p place) claimDatabase(ctx context.Context, h queue.History) error {
 	return nil
 }
 
-// stopped refuses to go on beside a process of this machine that has lost its store but lives, as one that was stopped: it cannot
+// stopped refuses to put out a process of this machine that gives no sign of life but lives, as one that was stopped: it could not
 // see to the end of its jobs, which would run twice.
 func stopped(before *queue.HeldError) error {
-	if before == nil {
-		return nil
-	}
 	host, err := os.Hostname()
 	if err != nil || host != before.Host || before.PID <= 0 || before.PID == os.Getpid() {
 		return nil // On another machine: its leases run out before their jobs are run again.
 	}
-	if err := syscall.Kill(before.PID, 0); errors.Is(err, syscall.ESRCH) {
+	if !lives(before.PID) {
 		return nil
 	}
 	return fmt.Errorf("process %d on this machine has had the store since %s and does not answer, but lives; end it first: kill -9 %d",
 		before.PID, before.Since.Local().Format(time.DateTime), before.PID)
+}
+
+// lives reports whether a process may be headrace and able to go on. The numbers of processes are given anew, and one that is dead
+// has its number until its parent asks for it.
+func lives(pid int) bool {
+	if err := syscall.Kill(pid, 0); errors.Is(err, syscall.ESRCH) {
+		return false
+	}
+	name, state, ok := readStat(strconv.Itoa(pid))
+	own, _, known := readStat("self")
+	return !ok || !known || name == own && state != 'Z' && state != 'X'
+}
+
+// readStat reads the name and the state of a process out of /proc/PID/stat (proc(5)); ok is false where there is none.
+func readStat(pid string) (name string, state byte, ok bool) {
+	b, err := os.ReadFile("/proc/" + pid + "/stat")
+	_, rest, begins := strings.Cut(string(b), " (")
+	end := strings.LastIndex(rest, ") ") // The name may have anything in it.
+	if err != nil || !begins || end < 0 || end+2 >= len(rest) {
+		return "", 0, false
+	}
+	return rest[:end], rest[end+2], true
 }
 
 // readDatabase opens the store in the database for reading. errNoRuns: there is none.

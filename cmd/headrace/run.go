@@ -61,7 +61,8 @@ stands for that file: its jobs run in the folder of the file, and its store is t
 
 With --store postgres://HOST/NAME (PostgreSQL 15 or newer) the store is in that database, in a schema headrace of its own: then the
 next run may be on another machine. The logs stay where the jobs ran. A run that finds the database in use says by whom; one
-that has been silent for two seconds loses it, and what it had begun is run again when its lease has run out.
+that has been silent for two seconds loses it, and what it had begun is run again when its lease has run out; but a process of
+this machine that was stopped must be ended first.
 
 With --json each line is one event, a JSON object with the fields event and, of a run, time:
   run-started   build, name, file, jobs, reused, slots, store

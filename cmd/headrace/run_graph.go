@@ -137,10 +137,12 @@ func (w *work) submission(newID func() job.ID, reuse []bool, took []time.Duratio
 	return s, nil
 }
 
+// args says what the i-th job does. Its folder is told as the file does: the file may lie elsewhere, or on another machine, when the
+// job is run.
 func (w *work) args(i int, logLimit int64) worker.CommandArgs {
 	j := &w.Jobs[i]
 	args := worker.CommandArgs{
-		Shell: j.Run.Shell, Argv: j.Run.Argv, Dir: w.dir(i), RetryOn: j.RetryOn, Outputs: j.Outputs, LogLimit: logLimit,
+		Shell: j.Run.Shell, Argv: j.Run.Argv, Dir: j.Dir, RetryOn: j.RetryOn, Outputs: j.Outputs, LogLimit: logLimit,
 	}
 	for _, v := range j.Env {
 		args.Env = append(args.Env, v.Name+"="+v.Value)

@@ -400,7 +400,7 @@ func (w *work) stopping() []bool {
 
 // runtime makes the worker.
 func (s *session) runtime() *worker.Runtime {
-	run := worker.Commands(worker.Executor{Now: s.now, Owner: s.owner}, s.place.logs(), func(a *worker.Attempt, l worker.Line) {
+	run := worker.Commands(worker.Executor{Now: s.now, Owner: s.owner, Base: s.work.base}, s.place.logs(), func(a *worker.Attempt, l worker.Line) {
 		s.relay.Line(s.monitor.index[a.Lease.Job], l.Text)
 	})
 	handler := func(ctx context.Context, a *worker.Attempt) job.Report {

@@ -100,11 +100,13 @@ func (c *coder) bool(p *bool) {
 		v = 1
 	}
 	word(c, &v)
-	if v > 1 {
+	switch {
+	case !c.reading: // What is written belongs to the caller, and others may read it.
+	case v > 1:
 		c.fail(errRange)
-		return
+	default:
+		*p = v == 1
 	}
-	*p = v == 1
 }
 
 func (c *coder) float(p *float64) {

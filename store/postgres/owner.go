@@ -52,13 +52,11 @@ func readClaim(ctx context.Context, c querier) (k claim, err error) {
 type taken struct {
 	epoch int64
 	began time.Time // a moment before the owner's row was written
-	// before is who had the store and did not let go; nil: whoever had it did.
-	before *queue.HeldError
 }
 
 // take makes the caller the owner. It waits for an owner's sign of life: if there is one, the error is a *queue.HeldError; if
-// there is none for Lapse, that owner's backend is ended.
-func take(ctx context.Context, c *pgx.Conn) (t taken, err error) {
+// there is none for Lapse, that owner's backend is ended, unless inherit, which may be nil, gives an error.
+func take(ctx context.Context, c *pgx.Conn, inherit func(*queue.HeldError) error) (t taken, err error) {
 	steps, err := migrations()
 	if err != nil {
 		return t, err
@@ -69,11 +67,18 @@ func take(ctx context.Context, c *pgx.Conn) (t taken, err error) {
 	}
 	seen := claim{}
 	if version > 0 {
-		if seen, err = dead(ctx, c); err != nil {
+		if seen, err = silent(ctx, c); err != nil {
 			return t, err
 		}
-		if !seen.vacant() {
-			t.before = &seen.held
+	}
+	if !seen.vacant() {
+		if inherit != nil {
+			if err := inherit(&seen.held); err != nil {
+				return t, err
+			}
+		}
+		if err := evict(ctx, c, seen.backend, seen.started); err != nil {
+			return t, err
 		}
 	}
 	err = pgx.BeginFunc(ctx, c, func(tx pgx.Tx) error {
@@ -134,8 +139,8 @@ func raise(ctx context.Context, tx pgx.Tx) (epoch int64, err error) {
 	return epoch, err
 }
 
-// dead waits until it is sure that the store has no live owner, and that the last one's backend is gone.
-func dead(ctx context.Context, c *pgx.Conn) (claim, error) {
+// silent waits until it is sure that the store has no owner that gives a sign of life.
+func silent(ctx context.Context, c *pgx.Conn) (claim, error) {
 	first, err := readClaim(ctx, c)
 	if err != nil || first.vacant() {
 		return first, err
@@ -158,7 +163,7 @@ func dead(ctx context.Context, c *pgx.Conn) (claim, error) {
 			return claim{}, &now.held
 		}
 	}
-	return first, evict(ctx, c, first.backend, first.started)
+	return first, nil
 }
 
 // evict ends a backend and waits until it is gone, whatever it was doing.

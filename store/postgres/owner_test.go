@@ -272,6 +272,35 @@ func TestIdleOwnerThatWasStoppedAnswersNothing(t *testing.T) {
 	}
 }
 
+// An owner whose heir declines still has the store when it wakes, however often it was asked for.
+func TestStoppedOwnerWhoseHeirDeclinesGoesOn(t *testing.T) {
+	t.Parallel()
+	address := database(t)
+	o := startOwner(t, address)
+	if err := o.cmd.Process.Signal(syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	declined := errors.New("declined")
+	for range 2 {
+		_, err := postgres.Open(t.Context(), address, postgres.Options{Inherit: func(silent *queue.HeldError) error {
+			if silent.PID != o.cmd.Process.Pid {
+				t.Errorf("the store is inherited from process %d, want %d", silent.PID, o.cmd.Process.Pid)
+			}
+			return declined
+		}})
+		if !errors.Is(err, declined) {
+			t.Errorf("Open: %v", err)
+		}
+	}
+	if err := o.cmd.Process.Signal(syscall.SIGCONT); err != nil {
+		t.Fatal(err)
+	}
+	o.tell("submit")
+	if said := o.expect("submitted"); !strings.HasSuffix(said, "<nil>") {
+		t.Errorf("once it wakes the owner says %q", said)
+	}
+}
+
 func TestSecondOwnerIsToldWhoHasTheStore(t *testing.T) {
 	t.Parallel()
 	address := database(t)

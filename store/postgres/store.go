@@ -17,6 +17,9 @@ import (
 type Options struct {
 	// Readers is how many reads may be under way at once; 0: 4.
 	Readers int
+	// Inherit, if it is not nil, is asked before an owner is put out that gives no sign of life, as one that was stopped. If it
+	// gives an error, so does Open, and that owner still has the store.
+	Inherit func(silent *queue.HeldError) error
 }
 
 const defaultReaders = 4
@@ -24,8 +27,7 @@ const defaultReaders = 4
 // Store owns the store in a database. It implements queue.Store, queue.History and queue.Fenced.
 type Store struct {
 	*Reader
-	life   *life
-	before *queue.HeldError
+	life *life
 
 	mu     sync.Mutex // held by the one who writes
 	conn   *pgx.Conn  // nil after a failure
@@ -74,14 +76,13 @@ func open(ctx context.Context, address string, opts Options) (_ *Store, err erro
 	if err := checkServer(ctx, c); err != nil {
 		return nil, err
 	}
-	t, err := take(ctx, c)
+	t, err := take(ctx, c, opts.Inherit)
 	if err != nil {
 		return nil, err
 	}
 	if err := s.use(ctx, c); err != nil {
 		return nil, err
 	}
-	s.before = t.before
 	s.life = live(t.epoch, t.began, r.dial)
 	return s, nil
 }
@@ -147,10 +148,6 @@ func (s *Store) hangUp() {
 
 // Owned implements queue.Fenced.
 func (s *Store) Owned() error { return s.life.owned() }
-
-// Before tells who had the store and did not let go of it, so that this owner waited until it was as good as dead; nil:
-// nobody. What that one had begun may still be under way.
-func (s *Store) Before() *queue.HeldError { return s.before }
 
 // Lost implements queue.Fenced.
 func (s *Store) Lost() <-chan struct{} { return s.life.lost }
