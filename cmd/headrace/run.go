@@ -37,8 +37,9 @@ in the current folder, and logs, why and history find them by the name -.
 
 What ended well is not run again the next time, unless the job has changed (its command, environment, folder,
 outputs or what it waits for), or its outputs have, or what it waits for has run since. What failed is.
-A success counts while it is the last run of the job of that name: an edit that is reverted is run again. A job with a key of its own is known by that key alone: it is not run
-again when its command changes, only when the key does. A run can be killed at any moment: the next one goes on.
+A success counts while it is the last run of the job of that name: an edit that is reverted is run again. A job with a key of
+its own is known by that key alone: it is not run again when its command changes, only when the key does. A run can be killed
+at any moment: the next one goes on.
 
 The first job that fails stops what waits; what runs ends by itself and is recorded. An optional job may fail; but a job that
 needs its success, and is not optional itself, ends as dependency-failed then, and that is a failure. Ctrl-C once ends what runs,

@@ -89,23 +89,32 @@ func (p place) claim() error {
 	if err != nil {
 		return err
 	}
-	if _, err := os.Stat(p.label()); err == nil {
+	if _, claimed := p.claimed(); claimed {
 		return nil
 	}
 	return os.WriteFile(p.label(), []byte(path+"\n"), 0o644)
 }
 
-// check refuses a store that another graph file has claimed.
-func (p place) check() error {
+// claimed gives the file that has claimed the store. A note without its newline is none: whoever wrote it was killed, or the disk
+// was full, so that no run has begun.
+func (p place) claimed() (owner string, ok bool) {
 	note, err := os.ReadFile(p.label())
 	if err != nil {
-		return nil // Nobody has.
+		return "", false
+	}
+	return strings.CutSuffix(string(note), "\n")
+}
+
+// check refuses a store that another graph file has claimed.
+func (p place) check() error {
+	owner, claimed := p.claimed()
+	if !claimed {
+		return nil
 	}
 	path, err := p.relative()
 	if err != nil {
 		return err
 	}
-	owner := strings.TrimSuffix(string(note), "\n")
 	if owner == path {
 		return nil
 	}
