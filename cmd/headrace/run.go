@@ -68,7 +68,7 @@ With --json each line is one event, a JSON object with the fields event and, of 
   job-ended     job, id, outcome, detail, message, attempts, seconds, optional, root, root_outcome, through, log, tail
   notice        job, text; before run-started, if many jobs have to be stored first
   run-stopping  why (failure, interrupt or fault), text
-  run-ended     outcome (succeeded, failed, interrupted or aborted), exit_code, seconds, counts, reused, unfinished
+  run-ended     outcome (succeeded, failed, interrupted or aborted), exit_code, seconds, counts, reused, unfinished (if it is known)
 and with --dry-run
   plan-note     job, text: why it is run again, or waits
   plan-job      job, start_seconds, seconds, until (of a wait from before it); in the order of their starts
