@@ -179,19 +179,27 @@ func (p place) own(ctx context.Context) (engineStore, error) {
 		return nil, err
 	}
 	if err := os.MkdirAll(p.logs(), 0o755); err != nil {
-		err = fmt.Errorf("make the store: %w", err)
-		if errors.Is(err, fs.ErrPermission) {
-			err = &sqlite.FileError{Path: p.database(), Fault: sqlite.Denied, Err: err}
-		}
-		return nil, err
+		return nil, p.unmade(err)
 	}
 	if err := p.claim(); err != nil {
-		return nil, err
+		return nil, p.unmade(err)
 	}
 	if p.address != "" {
 		return p.ownDatabase(ctx)
 	}
 	return sqlite.Open(ctx, p.database(), sqlite.Options{})
+}
+
+// unmade tells why the folder of the store cannot be made, as it would be told of the store.
+func (p place) unmade(err error) error {
+	err = fmt.Errorf("make the store: %w", err)
+	switch {
+	case errors.Is(err, fs.ErrPermission):
+		return &sqlite.FileError{Path: p.database(), Fault: sqlite.Denied, Err: err}
+	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):
+		return &sqlite.FileError{Path: p.database(), Fault: sqlite.Full, Err: err}
+	}
+	return err
 }
 
 // owner names this place to what runs for it: the same text each time, and another one for each place, also if both can be
