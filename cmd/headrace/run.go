@@ -112,6 +112,8 @@ func newRun() *cobra.Command {
 	f.BoolVar(&o.fresh, "fresh", false, "start over: run also what ended well before")
 	f.BoolVarP(&o.quiet, "quiet", "q", false, "print failures and the summary only")
 	f.StringVar(&o.colour, "color", "auto", "colours: auto, always or never (NO_COLOR counts, too)")
+	complete(cmd, "graph", cobra.FixedCompletions([]string{"dot", "svg"}, cobra.ShellCompDirectiveNoFileComp))
+	complete(cmd, "color", cobra.FixedCompletions([]string{"auto", "always", "never"}, cobra.ShellCompDirectiveNoFileComp))
 	f.StringVar(&o.store, "store", "", "keep the store in this `folder` instead of .headrace/NAME beside the file, or in a PostgreSQL database: postgres://HOST/NAME")
 	f.StringVar(&limit, "log-limit", "0", "end a job as failed when it writes more output, as in 10MiB; 0: 64MiB")
 	f.StringSliceVar(&o.features, "feature", nil, "a feature that this machine has; may be repeated")
