@@ -17,6 +17,7 @@ import (
 	"github.com/headrace/headrace/store/rows"
 	"github.com/headrace/headrace/store/sqlite"
 	"github.com/spf13/cobra"
+	driver "zombiezen.com/go/sqlite"
 )
 
 // address is where a store is, whatever keeps it.
@@ -44,7 +45,10 @@ func addressOf(files []string, store string) (address, error) {
 		}
 		return a, nil
 	}
-	if info, err := os.Stat(store); err == nil && !info.IsDir() && len(files) == 0 {
+	if info, err := os.Stat(store); err == nil && !info.IsDir() {
+		if len(files) > 0 {
+			return a, usage("--store %s is a file, which is for no graph file: do not name one with it", store)
+		}
 		a.path = store
 		return a, nil
 	}
@@ -132,6 +136,10 @@ func (a *address) reading(ctx context.Context, f func(rows.Tables) error) error 
 		return err
 	}
 	err = r.Whole(ctx, f)
+	var file *sqlite.FileError
+	if code := driver.ErrCode(err).ToPrimary(); !errors.As(err, &file) && (code == driver.ResultCorrupt || code == driver.ResultNotADB) {
+		err = &sqlite.FileError{Path: a.path, Fault: sqlite.Damaged, Err: err} // What f writes is new.
+	}
 	return errors.Join(err, r.Close())
 }
 

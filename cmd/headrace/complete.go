@@ -21,6 +21,21 @@ func completeJobs(most int, variants bool) cobra.CompletionFunc {
 	}
 }
 
+// completeJobFlag offers the names of the jobs of the graph file that is named.
+func completeJobFlag(_ *cobra.Command, args []string, begun string) ([]cobra.Completion, cobra.ShellCompDirective) {
+	if len(args) == 0 {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	return jobNames(args[0], begun, false, nil), cobra.ShellCompDirectiveNoFileComp
+}
+
+// complete has the values of a flag offered. The command must have it.
+func complete(cmd *cobra.Command, flag string, values cobra.CompletionFunc) {
+	if err := cmd.RegisterFlagCompletionFunc(flag, values); err != nil {
+		panic(err)
+	}
+}
+
 // completionsShown is how many names are offered: a shell shows no million of them.
 const completionsShown = 1000
 

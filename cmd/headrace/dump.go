@@ -84,6 +84,9 @@ func openDump(what, from string, stderr io.Writer) (io.ReadCloser, error) {
 	if from == stream {
 		return openInput(from, "a "+what, stderr)
 	}
+	if info, err := os.Stat(from); err == nil && info.IsDir() {
+		return nil, usage("the %s: %s is a folder; name the file", what, from)
+	}
 	f, err := os.Open(from)
 	if err != nil {
 		return nil, usage("the %s: %v", what, err)

@@ -126,3 +126,40 @@ func TestFullDiskStopsTheRunAndTheNextGoesOn(t *testing.T) {
 		})
 	}
 }
+
+// TestFullDiskAtTheFirstRunIsNoHindranceToTheNext has no room for anything when the first run of a file begins.
+func TestFullDiskAtTheFirstRunIsNoHindranceToTheNext(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	disk := filepath.Join(dir, "st")
+	if err := os.Mkdir(disk, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	write(t, dir, "g.yaml", "jobs: {a: {run: echo >> a}}")
+	shell, says := "ulimit -f 0; ", "make the store: "
+	if mounted(t, disk) != nil {
+		shell, says = "", "headrace: no space left for the store in st; make room and run again"
+		if err := os.WriteFile(filepath.Join(disk, "fill"), make([]byte, 2<<20), 0o600); !errors.Is(err, syscall.ENOSPC) {
+			t.Fatalf("the disk is not full: %v", err)
+		}
+	}
+	run := func(before string) (int, string) {
+		p := exec.CommandContext(t.Context(), "sh", "-c", before+`exec "$0" run g.yaml --store st`, binary)
+		p.Dir = dir
+		out, err := p.CombinedOutput()
+		var exit *exec.ExitError
+		if err != nil && !errors.As(err, &exit) {
+			t.Fatal(err)
+		}
+		return p.ProcessState.ExitCode(), string(out)
+	}
+	if code, out := run(shell); code != exitMachine || !strings.Contains(out, says) {
+		t.Errorf("exit code %d, want %d; told %q, want %q", code, exitMachine, out, says)
+	}
+	if err := os.RemoveAll(filepath.Join(disk, "fill")); err != nil {
+		t.Fatal(err)
+	}
+	if code, out := run(""); code != exitOK {
+		t.Errorf("exit code %d with room: %s", code, out)
+	}
+}

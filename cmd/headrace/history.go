@@ -62,6 +62,7 @@ it may have run for longer.
 	readFlags(cmd, &folder, &asJSON)
 	cmd.Flags().IntVar(&limit, "limit", 10, "show so many runs, or jobs, at most")
 	cmd.Flags().StringVar(&name, "job", "", "show the jobs of this `name` only, with their attempts")
+	complete(cmd, "job", completeJobFlag)
 	return cmd
 }
 

@@ -40,7 +40,7 @@ A job that has succeeded runs again if
   its command, env, dir, outputs, system, features or needs have changed,
   its outputs are gone or altered,
   another version of it has run since (so a reverted edit runs again), or
-  a job that it waits for runs again.
+  a job that it waits for runs again, or has run without it since.
 A job with a key is known by it, in place of its command, env, dir, outputs and needs: while the key stays, a change of
 these does not make it run again. Files that commands read are not looked at: --fresh runs everything.
 
@@ -73,7 +73,7 @@ With --json each line is one event, a JSON object with the fields event and, of 
   job-ended     job, id, outcome, detail, message, attempts, seconds, optional, root, root_outcome, through, log, tail
   notice        job, text; before run-started, if many jobs have to be stored first
   run-stopping  why (failure, interrupt or fault), text
-  run-ended     outcome (succeeded, failed, interrupted or aborted), exit_code, seconds, counts, reused, unfinished
+  run-ended     outcome (succeeded, failed, interrupted or aborted), exit_code, seconds, counts, reused, unfinished (if it is known)
 and with --dry-run
   plan-note     job, text: why it is run again, or waits
   plan-job      job, start_seconds, seconds, until (of a wait from before it); in the order of their starts
@@ -117,6 +117,8 @@ func newRun() *cobra.Command {
 	f.BoolVar(&o.fresh, "fresh", false, "run everything, also what succeeded before")
 	f.BoolVarP(&o.quiet, "quiet", "q", false, "print failures and the summary only")
 	f.StringVar(&o.colour, "color", "auto", "colours: auto, always or never (NO_COLOR counts, too)")
+	complete(cmd, "graph", cobra.FixedCompletions([]string{"dot", "svg"}, cobra.ShellCompDirectiveNoFileComp))
+	complete(cmd, "color", cobra.FixedCompletions([]string{"auto", "always", "never"}, cobra.ShellCompDirectiveNoFileComp))
 	f.StringVar(&o.store, "store", "", "keep the store in this `folder` instead of .headrace/NAME beside the file, or in a PostgreSQL database: postgres://HOST/NAME")
 	f.StringVar(&limit, "log-limit", "0", "end a job as failed when it writes more output, as in 10MiB; 0: 64MiB")
 	f.StringSliceVar(&o.features, "feature", nil, "a feature that this machine has; may be repeated")

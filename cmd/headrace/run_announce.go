@@ -57,6 +57,7 @@ func (s *session) announce(past *past, receipt *queue.Receipt, took []time.Durat
 			s.monitor.reuse(i, j.ID)
 		}
 	}
+	s.begun = true
 }
 
 // announceWaits tells which jobs wait before their next attempt, for what earlier runs came to.

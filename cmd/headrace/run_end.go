@@ -39,12 +39,13 @@ func (s *session) conclude(began time.Time, err error) (int, error) {
 		e.Outcome, e.Code = "failed", exitFailed
 	}
 	switch {
-	case s.monitor != nil:
-		e.Unfinished, e.Counts, e.Reused = s.monitor.left, s.monitor.counts, s.monitor.reused
+	case s.begun:
+		left := s.monitor.left
+		e.Unfinished, e.Counts, e.Reused = &left, s.monitor.counts, s.monitor.reused
 		s.relay.Event(e)
-	case errors.Is(cause, errInterrupted):
+	case s.monitor != nil, errors.Is(cause, errInterrupted):
 		// It was told that it stops; so it is told that it has, though no job was to start yet.
-		e.Unfinished, e.Counts = len(s.work.Jobs), map[string]int{}
+		e.Counts = map[string]int{}
 		s.relay.Event(e)
 	}
 	return e.Code, err

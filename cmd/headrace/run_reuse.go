@@ -11,6 +11,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"github.com/headrace/headrace/graph"
@@ -32,6 +33,8 @@ const page = 2000
 type past struct {
 	// kept successes serve instead of a new run; zero: none does.
 	kept []job.ID
+	// seqs are their places in the order in which jobs were asked for.
+	seqs []int64
 	// twins are unfinished jobs of a run that was stopped, which this run goes on with; zero: none.
 	twins []job.ID
 	// stale are unfinished jobs, too, but what they waited for is run again: they have to go.
@@ -48,15 +51,21 @@ type note struct {
 }
 
 // recall finds out what need not be run again. A success serves if no job of its name has run since, its outputs are as it
-// left them, and nothing that the job waits for is run again. With fresh, no success serves.
+// left them, and nothing that the job waits for has run since or is run again. With fresh, no success serves.
 func recall(ctx context.Context, s lookup, w *work, fresh bool) (*past, error) {
-	p := &past{kept: make([]job.ID, len(w.Jobs)), twins: make([]job.ID, len(w.Jobs)), waiting: map[job.ID]*job.Record{}}
+	p := &past{
+		kept: make([]job.ID, len(w.Jobs)), seqs: make([]int64, len(w.Jobs)), twins: make([]job.ID, len(w.Jobs)),
+		waiting: map[job.ID]*job.Record{},
+	}
 	if !fresh {
 		if err := p.findKept(ctx, s, w); err != nil {
 			return nil, err
 		}
 	}
 	if err := p.dropOvertaken(ctx, s, w); err != nil {
+		return nil, err
+	}
+	if err := p.findSeqs(ctx, s); err != nil {
 		return nil, err
 	}
 	if err := p.findTwins(ctx, s, w); err != nil {
@@ -148,12 +157,34 @@ func (p *past) drop(r *job.Record, open map[string]int, w *work) {
 	}
 	delete(open, r.Spec.Name)
 	if r.Spec.ID == p.kept[i] {
+		p.seqs[i] = r.Seq
 		return
 	}
 	p.kept[i] = job.ID{}
 	if r.Spec.Key != w.keys[i] {
 		p.notes = append(p.notes, note{i, fmt.Sprintf("%s is run again: it has run in another form since it last ran in this one", w.Jobs[i].Name)})
 	}
+}
+
+// findSeqs looks up those that dropOvertaken did not come upon: a job known by a key of its own may have had another name.
+func (p *past) findSeqs(ctx context.Context, s lookup) error {
+	var missing []job.ID
+	index := map[job.ID]int{}
+	for i, id := range p.kept {
+		if !id.IsZero() && p.seqs[i] == 0 {
+			missing, index[id] = append(missing, id), i
+		}
+	}
+	for ids := range slices.Chunk(missing, page) {
+		recs, err := s.Jobs(ctx, queue.JobFilter{IDs: ids, Limit: len(ids)})
+		if err != nil {
+			return err
+		}
+		for k := range recs {
+			p.seqs[index[recs[k].Spec.ID]] = recs[k].Seq
+		}
+	}
+	return nil
 }
 
 // findTwins looks for unfinished jobs. There are some only after a run that was stopped.
@@ -193,13 +224,17 @@ func (p *past) findTwins(ctx context.Context, s lookup, w *work) error {
 
 // judge decides on one job, after those that it waits for.
 func (p *past) judge(ctx context.Context, s lookup, w *work, i int) error {
-	again, renewed := "", false
+	again, renewed, changed := false, false, ""
 	for _, n := range w.Jobs[i].Needs {
-		if n.Policy == job.Order || !p.kept[n.Job].IsZero() {
-			continue
+		switch {
+		case n.Policy == job.Order:
+		case p.kept[n.Job].IsZero():
+			again = true
+			renewed = renewed || p.twins[n.Job].IsZero()
+		case p.seqs[n.Job] > p.seqs[i]:
+			// It ran without this one: as another target, or in a run that was stopped before it came to this one.
+			changed = fmt.Sprintf("%s, which it needs, has run since", w.Jobs[n.Job].Name)
 		}
-		again = w.Jobs[n.Job].Name
-		renewed = renewed || p.twins[n.Job].IsZero()
 	}
 	if renewed && !p.twins[i].IsZero() {
 		p.stale = append(p.stale, p.twins[i])
@@ -208,17 +243,16 @@ func (p *past) judge(ctx context.Context, s lookup, w *work, i int) error {
 	if p.kept[i].IsZero() {
 		return nil
 	}
-	changed := ""
-	if again == "" {
+	if !again && changed == "" {
 		var err error
 		if changed, err = outputsChanged(ctx, s, w, i, p.kept[i]); err != nil {
 			return err
 		}
 	}
-	if again != "" || changed != "" {
+	if again || changed != "" {
 		p.kept[i] = job.ID{}
 	}
-	if changed != "" {
+	if !again && changed != "" {
 		p.notes = append(p.notes, note{i, fmt.Sprintf("%s is run again: %s", w.Jobs[i].Name, changed)})
 	}
 	return nil

@@ -95,7 +95,7 @@ func TestSuccessIsOvertakenByTheNextRunOfItsName(t *testing.T) {
 				w.Jobs, w.keys = append(w.Jobs, graph.Job{Name: r.name}), append(w.keys, r.key)
 			}
 			ids := s.commit(t, append(list, c.since...)...)
-			p := &past{kept: append([]job.ID(nil), ids[:c.jobs]...)}
+			p := &past{kept: append([]job.ID(nil), ids[:c.jobs]...), seqs: make([]int64, c.jobs)}
 			if err := p.dropOvertaken(t.Context(), s, w); err != nil {
 				t.Fatal(err)
 			}

@@ -36,6 +36,7 @@ type session struct {
 	owner   string // of the processes of its attempts
 	reaped  int    // processes that an earlier run left
 	bereft  bool   // there were logs without a store
+	begun   bool   // what is to be done is known, and told
 
 	// ctx ends when the run is to stop, with the cause; now is closed to kill at once.
 	ctx  context.Context

@@ -80,32 +80,41 @@ func target(file string) string {
 func (p place) label() string { return filepath.Join(p.dir, "graph") }
 
 // claim keeps the store to one graph file: jobs are known by their names, which mean something else in another. The file is
-// noted as a path from the store's folder, so that both may be moved together.
+// noted as a path from the store's folder, so that both may be moved together. It is for who has called check.
 func (p place) claim() error {
-	if err := p.check(); err != nil {
-		return err
-	}
 	path, err := p.relative()
 	if err != nil {
 		return err
 	}
-	if _, err := os.Stat(p.label()); err == nil {
+	if _, claimed := p.claimed(); claimed {
 		return nil
 	}
 	return os.WriteFile(p.label(), []byte(path+"\n"), 0o644)
 }
 
-// check refuses a store that another graph file has claimed.
-func (p place) check() error {
+// claimed gives the file that has claimed the store. A note without its newline is none: whoever wrote it was killed, or the disk
+// was full, so that no run has begun.
+func (p place) claimed() (owner string, ok bool) {
 	note, err := os.ReadFile(p.label())
 	if err != nil {
-		return nil // Nobody has.
+		return "", false
+	}
+	return strings.CutSuffix(string(note), "\n")
+}
+
+// check refuses a store that another graph file has claimed, and what is no folder.
+func (p place) check() error {
+	if info, err := os.Stat(p.dir); err == nil && !info.IsDir() {
+		return usage("%s is a file, where the folder of the store should be", p.dir)
+	}
+	owner, claimed := p.claimed()
+	if !claimed {
+		return nil
 	}
 	path, err := p.relative()
 	if err != nil {
 		return err
 	}
-	owner := strings.TrimSuffix(string(note), "\n")
 	if owner == path {
 		return nil
 	}
@@ -150,7 +159,10 @@ func (p place) relative() (string, error) {
 	return file, nil
 }
 
-func (p place) database() string { return filepath.Join(p.dir, "store.db") }
+// databaseName is that of the file in the folder of a store.
+const databaseName = "store.db"
+
+func (p place) database() string { return filepath.Join(p.dir, databaseName) }
 func (p place) logs() string     { return filepath.Join(p.dir, "logs") }
 
 // engineStore is what a run needs of a store.
@@ -163,20 +175,31 @@ type engineStore interface {
 
 // own opens the store for a run, and makes it if there is none.
 func (p place) own(ctx context.Context) (engineStore, error) {
-	if err := os.MkdirAll(p.logs(), 0o755); err != nil {
-		err = fmt.Errorf("make the store: %w", err)
-		if errors.Is(err, fs.ErrPermission) {
-			err = &sqlite.FileError{Path: p.database(), Fault: sqlite.Denied, Err: err}
-		}
+	if err := p.check(); err != nil {
 		return nil, err
 	}
+	if err := os.MkdirAll(p.logs(), 0o755); err != nil {
+		return nil, p.unmade(err)
+	}
 	if err := p.claim(); err != nil {
-		return nil, err
+		return nil, p.unmade(err)
 	}
 	if p.address != "" {
 		return p.ownDatabase(ctx)
 	}
 	return sqlite.Open(ctx, p.database(), sqlite.Options{})
+}
+
+// unmade tells why the folder of the store cannot be made, as it would be told of the store.
+func (p place) unmade(err error) error {
+	err = fmt.Errorf("make the store: %w", err)
+	switch {
+	case errors.Is(err, fs.ErrPermission):
+		return &sqlite.FileError{Path: p.database(), Fault: sqlite.Denied, Err: err}
+	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):
+		return &sqlite.FileError{Path: p.database(), Fault: sqlite.Full, Err: err}
+	}
+	return err
 }
 
 // owner names this place to what runs for it: the same text each time, and another one for each place, also if both can be
@@ -222,6 +245,9 @@ func advise(e *sqlite.FileError) string {
 	dir := filepath.Dir(e.Path)
 	switch e.Fault {
 	case sqlite.Damaged:
+		if filepath.Base(e.Path) != databaseName { // Its folder may hold anything else.
+			return fmt.Sprintf("the file %s is damaged, or no store of headrace", e.Path)
+		}
 		return fmt.Sprintf("the store in %s is damaged, or is none of headrace's; move the folder away and run again, with nothing done: mv %s %s",
 			dir, shellWord(dir), shellWord(dir+".damaged"))
 	case sqlite.Full:

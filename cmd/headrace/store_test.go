@@ -4,10 +4,13 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"path/filepath"
 	"strings"
 	"testing"
 
+	"github.com/headrace/headrace/store/rows"
 	"github.com/headrace/headrace/store/sqlite"
+	driver "zombiezen.com/go/sqlite"
 )
 
 // Whatever lies around it, an error of the store's file is told as what the person can do about it.
@@ -25,6 +28,28 @@ func TestFaultOfTheStoreIsToldWithoutInternals(t *testing.T) {
 		complain(&out, fmt.Errorf("commit 6: commit batch 6: %w", file))
 		if got := out.String(); !strings.Contains(got, want) || strings.Contains(got, "commit") || strings.Contains(got, "sqlite") {
 			t.Errorf("fault %d: %q, want %q in it and nothing of the inside", fault, got, want)
+		}
+	}
+}
+
+// Whoever copies a store or writes it out is told which file it is that is damaged.
+func TestDamageThatIsFoundInReadingNamesTheFile(t *testing.T) {
+	t.Parallel()
+	for name, want := range map[string]string{"copy.db": "copy.db is damaged", databaseName: ".damaged"} {
+		path := filepath.Join(t.TempDir(), name)
+		s, err := sqlite.Open(t.Context(), path, sqlite.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := s.Close(); err != nil {
+			t.Fatal(err)
+		}
+		a := address{path: path}
+		err = a.reading(t.Context(), func(rows.Tables) error { return fmt.Errorf("table job: %w", driver.ResultCorrupt.ToError()) })
+		var out bytes.Buffer
+		complain(&out, err)
+		if got := out.String(); !strings.Contains(got, want) || strings.Contains(got, "table job") {
+			t.Errorf("%q, want %q in it and nothing of the inside", got, want)
 		}
 	}
 }

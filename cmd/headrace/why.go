@@ -170,7 +170,7 @@ func (p place) ended(ctx context.Context, h queue.History, a *answer, rec *job.R
 	when := stamp(e.At.Std())
 	switch {
 	case e.Outcome == job.Succeeded:
-		a.Text = fmt.Sprintf("%s succeeded at %s; it is not run again unless it, its outputs or what it waits for change", a.Job, when)
+		a.Text = fmt.Sprintf("%s succeeded at %s; it is not run again unless it or its outputs change, or what it needs runs again", a.Job, when)
 	case e.Outcome == job.DependencyFailed:
 		roots, err := h.Jobs(ctx, queue.JobFilter{IDs: []job.ID{e.Root}})
 		if err != nil {

@@ -126,8 +126,8 @@ type RunEnded struct {
 	// Counts tells how many jobs ended how, by the words of outcomes; reused ones are counted as succeeded, too.
 	Counts map[string]int `json:"counts"`
 	Reused int            `json:"reused"`
-	// Unfinished jobs are for the next run.
-	Unfinished int `json:"unfinished"`
+	// Unfinished jobs are for the next run; nil: no job was to start yet, and it is not known how many are left.
+	Unfinished *int `json:"unfinished,omitempty"`
 	// Store is what the next run will find.
 	Store StoreFate `json:"-"`
 }

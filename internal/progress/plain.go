@@ -216,13 +216,18 @@ func (p *Plain) summary(e RunEnded) string {
 	}
 	p.listFailed(&b, "did not succeed:", &t.failed)
 	p.listFailed(&b, "did not succeed, but are optional:", &t.excused)
-	switch left := Count(e.Unfinished, "job"); {
+	left := "what is left"
+	if e.Unfinished != nil {
+		left = fmt.Sprintf("the %s left", Count(*e.Unfinished, "job"))
+	}
+	switch {
 	case e.Store == StoreLost:
 		b.WriteString("the store is lost: the next run begins anew\n")
-	case e.Unfinished > 0 && e.Store == StoreFailed:
-		fmt.Fprintf(&b, "when the store can be used again, the next run goes on with the %s left\n", left)
-	case e.Unfinished > 0:
-		fmt.Fprintf(&b, "the next run goes on with the %s left\n", left)
+	case e.Unfinished != nil && *e.Unfinished == 0:
+	case e.Store == StoreFailed:
+		fmt.Fprintf(&b, "when the store can be used again, the next run goes on with %s\n", left)
+	default:
+		fmt.Fprintf(&b, "the next run goes on with %s\n", left)
 	}
 	return b.String()
 }
@@ -254,8 +259,11 @@ func (t *tally) counted(e *RunEnded) string {
 			parts = append(parts, fmt.Sprintf("%d %v", n, o))
 		}
 	}
-	if e.Unfinished > 0 {
-		parts = append(parts, fmt.Sprintf("%d unfinished", e.Unfinished))
+	switch {
+	case e.Unfinished == nil:
+		parts = append(parts, "no job was started")
+	case *e.Unfinished > 0:
+		parts = append(parts, fmt.Sprintf("%d unfinished", *e.Unfinished))
 	}
 	if len(parts) == 0 {
 		return "no jobs"

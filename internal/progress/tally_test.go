@@ -26,7 +26,7 @@ func TestManyFailuresAreCountedAndFewKept(t *testing.T) {
 		t.Errorf("%d failures are kept", n)
 	}
 	out.Reset()
-	p.Event(RunEnded{Outcome: "failed", Code: 1})
+	p.Event(RunEnded{Outcome: "failed", Code: 1, Unfinished: new(int)})
 	_, list, _ := strings.Cut(out.String(), "did not succeed:\n")
 	lines := strings.Split(strings.TrimSuffix(list, "\n"), "\n")
 	if len(lines) != failuresListed+1 {
