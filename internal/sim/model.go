@@ -40,7 +40,7 @@ type mJob struct {
 	job.Spec
 	needs    map[*mJob]job.Policy // in place of those of the Spec
 	at, wake job.Time             // asked for; not to start before
-	own      []*mBuild            // if it was asked for outside any build: what a build of its own would be
+	own      []*mBuild            // what builds of its own would be, if it was asked for outside any
 	tally    job.Tally
 	last     *mRun // the newest attempt, all zero before the first
 	end      *job.End
@@ -58,9 +58,14 @@ type mRun struct {
 
 type mBuild struct {
 	job.Build
-	refs    map[*mJob]*job.Ref
-	active  bool // under way: its concurrency key has let it in
+	refs    []mRef // of two to one job the strictest holds, the most urgent, and the widest limits (rule 4)
+	active  bool   // under way: its concurrency key has let it in
 	outcome job.Outcome
+}
+
+type mRef struct {
+	job.Ref
+	to *mJob
 }
 
 type mWorker struct {
@@ -163,12 +168,15 @@ type demand struct {
 // demand visits all who need the job: live builds, those who asked for it alone, and the same for each dependent. An
 // order edge lifts the rank within the channel, no more (rules 1, 3, 4 and 8).
 func (m *model) demand(j *mJob) (d demand) {
+	d.limits = job.Limits{Timeout: -1, Silence: -1} // narrower than any
 	var priorities []int32
 	for _, b := range slices.Concat(j.own, m.builds) {
-		if r := b.refs[j]; r != nil && b.outcome == 0 {
-			d.by = append(d.by, b)
-			if b.active {
-				priorities = append(priorities, b.Priority+r.Priority)
+		for _, r := range b.refs {
+			if r.to == j && b.outcome == 0 {
+				d.by = append(d.by, b)
+				if b.active {
+					priorities, d.limits = append(priorities, b.Priority+r.Priority), widest(d.limits, r.Limits)
+				}
 			}
 		}
 	}
@@ -185,12 +193,11 @@ func (m *model) demand(j *mJob) (d demand) {
 			priorities, d.path = append(priorities, above.priority), max(d.path, above.path+k.Estimate)
 		}
 	}
-	for i, b := range filter(d.by, func(b *mBuild) bool { return b.active }) {
-		limits := cmp.Or(b.refs[j], &job.Ref{Limits: b.Limits}).Limits // a build may state others for this very job
-		if i > 0 {
-			limits = widest(limits, d.limits)
+	for _, b := range filter(d.by, func(b *mBuild) bool { return b.active }) {
+		d.groups = append(d.groups, b.Group)
+		if !slices.ContainsFunc(b.refs, func(r mRef) bool { return r.to == j }) {
+			d.limits = widest(d.limits, b.Limits) // it states none for this very job
 		}
-		d.limits, d.groups = limits, append(d.groups, b.Group)
 	}
 	if len(priorities) > 0 {
 		d.priority = slices.Max(priorities)
@@ -201,13 +208,13 @@ func (m *model) demand(j *mJob) (d demand) {
 }
 
 func widest(a, b job.Limits) job.Limits {
-	greater := func(a, b time.Duration) time.Duration {
+	wider := func(a, b time.Duration) time.Duration {
 		if a == 0 || b == 0 {
 			return 0 // no limit is the widest
 		}
 		return max(a, b)
 	}
-	return job.Limits{Timeout: greater(a.Timeout, b.Timeout), Silence: greater(a.Silence, b.Silence)}
+	return job.Limits{Timeout: wider(a.Timeout, b.Timeout), Silence: wider(a.Silence, b.Silence)}
 }
 
 // consequence is what befalls a job from a moment on, without anybody asking, if it is so.
@@ -328,13 +335,13 @@ var severity = []job.Outcome{
 // endBuild ends a build whose targets and awaited jobs have ended, by the worst target (rule 4).
 func (m *model) endBuild(b *mBuild) bool {
 	worst := 0
-	for j, r := range b.refs {
+	for _, r := range b.refs {
 		switch {
 		case r.Optional:
-		case j.end == nil:
+		case r.to.end == nil:
 			return false
 		case !r.Awaited:
-			worst = max(worst, slices.Index(severity, j.end.Outcome))
+			worst = max(worst, slices.Index(severity, r.to.end.Outcome))
 		}
 	}
 	if b.outcome != 0 {

@@ -2,7 +2,6 @@ package sim
 
 import (
 	"cmp"
-	"maps"
 	"slices"
 	"strings"
 
@@ -47,7 +46,7 @@ func (m *model) submit(s *queue.Submission) (reply []job.Submitted, kind string)
 		return nil, kind
 	}
 	if s.Build != nil && b == nil {
-		b = &mBuild{Build: *s.Build, refs: map[*mJob]*job.Ref{}}
+		b = &mBuild{Build: *s.Build}
 		m.builds = append(m.builds, b)
 	}
 	for _, r := range reply {
@@ -150,25 +149,21 @@ func (m *model) link(fresh []*mJob, stands func(job.ID) *mJob) (kind string) {
 	return done
 }
 
-// keep makes a job stand for itself, too: with the greatest priority and limits that were asked for (rule 1).
+// keep makes a job stand for itself, too. The first who asked pays.
 func (j *mJob) keep(own job.Build) {
-	for _, b := range j.own {
-		own.Group, own.Priority, own.Limits = b.Group, max(own.Priority, b.Priority), widest(own.Limits, b.Limits)
+	if len(j.own) > 0 {
+		own.Group = j.own[0].Group
 	}
-	j.own = []*mBuild{{Build: own, active: true, refs: map[*mJob]*job.Ref{}}}
-	j.own[0].want(job.Ref{}, j)
+	b := &mBuild{Build: own, active: true}
+	b.want(job.Ref{}, j)
+	j.own = append(j.own, b)
 }
 
-// want adds a reference. Of two to one job the strictest holds, the most urgent, and the widest limits (rule 4).
-func (b *mBuild) want(r job.Ref, on *mJob) {
+// want adds a reference.
+func (b *mBuild) want(r job.Ref, to *mJob) {
 	r.Limits.Timeout = cmp.Or(r.Limits.Timeout, b.Limits.Timeout)
 	r.Limits.Silence = cmp.Or(r.Limits.Silence, b.Limits.Silence)
-	have := cmp.Or(b.refs[on], &r)
-	b.refs[on] = have
-	if target := !r.Awaited && !r.Optional; target || r.Awaited && have.Optional {
-		have.Awaited, have.Optional = r.Awaited, r.Optional
-	}
-	have.Priority, have.Limits = max(have.Priority, r.Priority), widest(have.Limits, r.Limits)
+	b.refs = append(b.refs, mRef{r, to})
 }
 
 // register makes a worker known, or known anew. A new session ends what it does not say that it still runs.
@@ -321,7 +316,9 @@ func (m *model) cancelBuild(id job.ID, spare bool) string {
 	b.outcome = job.Cancelled
 	m.note("build %s %s", b.ID, b.outcome)
 	if !spare {
-		m.cancel(job.NotNeeded, slices.Collect(maps.Keys(b.refs))...)
+		for _, r := range b.refs {
+			m.cancel(job.NotNeeded, r.to)
+		}
 	}
 	return done
 }
@@ -339,7 +336,7 @@ func (m *model) cancelJob(id, of job.ID, force bool) (kind string, builds []job.
 			builds = append(builds, b.ID)
 		}
 	}
-	needers := len(builds) + len(j.own)
+	needers := len(builds) + min(len(j.own), 1)
 	if of.IsZero() {
 		needers--
 	}
