@@ -76,9 +76,24 @@ type mWorker struct {
 
 // alive notes a sign of life, which one of a session that is over is none.
 func (w *mWorker) alive(now job.Time) {
-	if !w.Session.IsZero() {
+	if w != nil && !w.Session.IsZero() {
 		w.seen = now
 	}
+}
+
+// pardon forgets a worker's faults (rule 10).
+func (w *mWorker) pardon() {
+	if w != nil {
+		w.Faults, w.Until = 0, 0
+	}
+}
+
+// known gives the attempts that have ended, as far as that is stored.
+func (m *model) known() []*mRun {
+	if m.stored != nil {
+		return m.stored
+	}
+	return m.past
 }
 
 // Who is who; nil: nobody.
@@ -113,9 +128,16 @@ func find[T any](list []*T, is func(*T) bool) *T {
 	return least(list, func(*T, *T) int { return 0 }, is)
 }
 
+func without[T comparable](list []T, t T) []T { return filter(list, func(o T) bool { return o != t }) }
+
 func filter[T any](list []T, is func(T) bool) []T {
 	return slices.DeleteFunc(slices.Clone(list), func(t T) bool { return !is(t) })
 }
+
+func (b *mBuild) live() bool { return b != nil && b.outcome == 0 }
+
+// lease is the right to the attempt.
+func (r *mRun) lease() job.Lease { return job.Lease{Job: r.of.ID, Attempt: r.Number, Token: r.Token} }
 
 // Where a job is. A held one has ended, while its attempt is still being stopped (rule 7).
 func (j *mJob) waiting() bool { return j != nil && j.end == nil && !j.last.leased }
@@ -172,7 +194,7 @@ func (m *model) demand(j *mJob) (d demand) {
 	var priorities []int32
 	for _, b := range slices.Concat(j.own, m.builds) {
 		for _, r := range b.refs {
-			if r.to == j && b.outcome == 0 {
+			if r.to == j && b.live() {
 				d.by = append(d.by, b)
 				if b.active {
 					priorities, d.limits = append(priorities, b.Priority+r.Priority), widest(d.limits, r.Limits)
@@ -347,17 +369,21 @@ func (m *model) endBuild(b *mBuild) bool {
 	if b.outcome != 0 {
 		return false
 	}
-	b.outcome = severity[worst]
-	m.note("build %s %s", b.ID, b.outcome)
+	m.closeBuild(b, severity[worst])
 	return true
+}
+
+func (m *model) closeBuild(b *mBuild, o job.Outcome) {
+	b.outcome = o
+	m.note("build %s %s", b.ID, o)
 }
 
 // openGate lets a build begin whose concurrency key has room: the most urgent, then the oldest (rule 4).
 func (m *model) openGate() bool {
 	urgency := func(a, b *mBuild) int { return cmp.Compare(b.Priority, a.Priority) }
 	next := least(m.builds, urgency, func(b *mBuild) bool {
-		under := filter(m.builds, func(o *mBuild) bool { return o.outcome == 0 && o.active && o.Gate.Key == b.Gate.Key })
-		return b.outcome == 0 && !b.active && room(b.Gate, len(under))
+		under := filter(m.builds, func(o *mBuild) bool { return o.live() && o.active && o.Gate.Key == b.Gate.Key })
+		return b.live() && !b.active && room(b.Gate, len(under))
 	})
 	if next != nil {
 		next.active = true
@@ -407,7 +433,7 @@ func (m *model) conclude(j *mJob, f *job.Report) {
 	m.book(j, f.Outcome, f.Detail)
 	j.last.leased = false
 	if f.Outcome == job.Succeeded && j.last.Start >= w.Until { // else it says nothing of the worker since its fault
-		w.Faults, w.Until = 0, 0
+		w.pardon()
 	}
 	tally, again, wait := m.blame(j, w, f)
 	if !again || f.NoRetry || len(m.demand(j).by) == 0 && !m.drawnKept(j) {
@@ -416,7 +442,7 @@ func (m *model) conclude(j *mJob, f *job.Report) {
 	}
 	j.tally, j.wake = tally, 0
 	if wait > 0 {
-		j.wake = m.drawnWake(j, wait, m.retry(j).Delay/6)
+		j.wake = m.drawnWake(j, wait, cmp.Or(j.Retry.Delay, m.channel(j.Channel).Retry.Delay)/6)
 	}
 	m.note("again %s %s %q %d", j.ID, f.Outcome, f.Detail, j.wake)
 }
@@ -429,42 +455,37 @@ func (m *model) close(j *mJob, f *job.Report) {
 	}
 }
 
-func (m *model) retry(j *mJob) job.Retry { return j.Retry.Or(m.channel(j.Channel).Retry) }
-
 // blame charges the job or the worker, and says whether another attempt is due, and after how long (rules 5 and 10).
 func (m *model) blame(j *mJob, w *mWorker, f *job.Report) (t job.Tally, again bool, wait time.Duration) {
-	r, t := m.retry(j), j.tally
-	charge := func(n *int32, most int32) bool { *n++; return *n <= most }
+	t, r, c := j.tally, j.Retry, m.channel(j.Channel).Retry // its own, else the channel's
+	charge := func(n *int32, own, most int32) bool { *n++; return *n <= cmp.Or(own, most) }
 	switch {
 	case f.Outcome == job.Failed && f.Detail != job.LogLimit && f.Detail != job.OutputLimit:
-		return t, charge(&t.Failures, r.Failures), 0
+		return t, charge(&t.Failures, r.Failures, c.Failures), 0
 	case f.Outcome != job.Aborted:
 		return t, false, 0
-	case f.Detail == job.HandedBack && !w.Drained && m.now.Sub(j.last.Start) < job.HandBackPause:
-		if !charge(&t.HandBacks, job.HandBacksAtOnce) {
+	case f.Detail == job.HandedBack:
+		quick := !w.Drained && m.now.Sub(j.last.Start) < job.HandBackPause
+		if quick && !charge(&t.HandBacks, 0, job.HandBacksAtOnce) {
 			wait = job.HandBackPause
 		}
 		return t, true, wait
-	case f.Detail == job.HandedBack:
-		return t, true, 0
 	case f.Detail == job.LeaseLost:
-		return t, charge(&t.Losses, r.Losses), 0
+		return t, charge(&t.Losses, r.Losses, c.Losses), 0
 	case f.Detail == job.WorkerCrashed:
-		return t, charge(&t.Crashes, r.Crashes), 0
+		return t, charge(&t.Crashes, r.Crashes, c.Crashes), 0
 	case f.Detail == job.WorkerFault && (t.Fault == "" || t.Fault == w.Name):
 		t.Fault, w.Faults = w.Name, min(w.Faults+1, 4)
 		w.Until = m.drawnUntil(w, power(time.Minute, 3, w.Faults), 10*time.Second)
 		return t, true, 0
 	case f.Detail == job.WorkerFault:
-		for _, p := range m.workers {
-			if p.Name == t.Fault || p == w {
-				p.Faults, p.Until = 0, 0
-			}
-		}
+		m.worker(t.Fault).pardon()
+		w.pardon()
 		t.Fault = ""
 	}
-	again = charge(&t.Aborts, r.Aborts-1)
-	return t, again, power(r.Delay, time.Duration(r.Factor), t.Aborts)
+	t.Aborts++
+	again = t.Aborts < cmp.Or(r.Aborts, c.Aborts)
+	return t, again, power(cmp.Or(r.Delay, c.Delay), time.Duration(cmp.Or(r.Factor, c.Factor)), t.Aborts)
 }
 
 // power gives d x factor^(n-1), at most a day.

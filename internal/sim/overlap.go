@@ -95,7 +95,7 @@ func (w *world) largest() job.ID {
 	for _, b := range w.m.builds {
 		n := 0
 		for _, r := range b.refs {
-			if r.to.end == nil && b.outcome == 0 {
+			if r.to.end == nil && b.live() {
 				n++
 			}
 		}

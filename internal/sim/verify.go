@@ -215,7 +215,7 @@ func (w *world) compareAwaits() {
 		default:
 		}
 		b := w.m.build(c.build)
-		over := c.life != w.life || b == nil || b.outcome != 0
+		over := c.life != w.life || !b.live()
 		if answered != over {
 			w.fail("who waits for build %s is answered: %t, want %t", c.build, answered, over)
 		}
@@ -300,7 +300,7 @@ func (w *world) compareRest(m *job.Machine, s *sched.Scheduler) {
 		have = append(have, fmt.Sprintf("build %s active=%t priority=%d", b.Build.ID, b.Active, b.Build.Priority))
 	}
 	for _, b := range w.m.builds {
-		if b.outcome == 0 {
+		if b.live() {
 			want = append(want, fmt.Sprintf("build %s active=%t priority=%d", b.ID, b.active, b.Priority))
 		}
 	}

@@ -33,7 +33,7 @@ func (w *world) anyJob() job.ID {
 func (w *world) anyBuild() job.ID {
 	var live []job.ID
 	for _, b := range w.m.builds {
-		if b.outcome == 0 {
+		if b.live() {
 			live = append(live, b.ID)
 		}
 	}
@@ -95,7 +95,7 @@ func (w *world) bumpOf(id job.ID) {
 		switch {
 		case priority > job.MaxPriority:
 			return invalid
-		case b == nil || b.outcome != 0:
+		case !b.live():
 			return notFound
 		}
 		b.Priority = priority
@@ -127,7 +127,7 @@ func (w *world) pardon() {
 		if k == nil {
 			return notFound
 		}
-		k.Faults, k.Until = 0, 0
+		k.pardon()
 		return done
 	})
 }
@@ -167,7 +167,7 @@ func (w *world) deleteJob() {
 		w.verify()
 		w.seen["delete waits"]++
 		if w.chance(2) {
-			w.finish("confirm", job.Report{Lease: j.leaseID(), Outcome: job.Cancelled})
+			w.finish("confirm", job.Report{Lease: j.last.lease(), Outcome: job.Cancelled})
 		}
 		for j.held() && len(answer) == 0 {
 			w.sleep(max(time.Second, j.last.deadline.Sub(w.m.now)))
