@@ -260,10 +260,10 @@ func (m *model) holder(l job.Lease) *mJob {
 // beat renews a lease (rule 6).
 func (m *model) beat(b queue.Beat) string {
 	j := m.holder(b.Lease)
-	if !j.running() || j.last.deadline <= m.now && !m.channel(j.Channel).CallerJudges {
+	if !j.running() || j.last.deadline <= m.now && !m.channels[j.Channel].CallerJudges {
 		return lost
 	}
-	j.last.deadline = m.now.Add(m.channel(j.Channel).TTL)
+	j.last.deadline = m.now.Add(m.channels[j.Channel].TTL)
 	if !b.Output.IsZero() {
 		j.last.output = m.now
 	}
@@ -383,7 +383,7 @@ func (m *model) restart(now job.Time) {
 	}
 	for _, j := range m.jobs {
 		if j.last.leased {
-			j.last.deadline, j.last.output = now.Add(m.channel(j.Channel).TTL), 0
+			j.last.deadline, j.last.output = now.Add(m.channels[j.Channel].TTL), 0
 			m.worker(j.last.Worker).alive(now)
 		}
 	}

@@ -258,18 +258,16 @@ func (w *world) explain(id job.ID) {
 	if !j.waiting() {
 		return
 	}
-	policy := w.m.channel(j.Channel)
 	isReady := w.m.ready(j)
 	unserved, _ := w.m.unserved(j)
-	twin := func(k *mJob) bool { return k.held() && k.Identity() == j.Identity() }
 	for what, want := range map[string]bool{
 		sched.WaitsForDependency: len(j.blockers()) > 0,
 		sched.NotUnderWay:        len(w.m.demand(j).groups) == 0,
 		sched.WaitsUntil:         j.wake > w.m.now && j.last.Number == 0,
 		sched.BacksOff:           j.wake > w.m.now && j.last.Number > 0,
-		sched.WaitsForTwin:       slices.ContainsFunc(w.m.jobs, twin),
+		sched.WaitsForTwin:       w.m.twin(j) != nil,
 		sched.NoWorker:           unserved,
-		sched.ChannelPaused:      isReady && (policy.Paused || slices.Contains(policy.PausedKinds, j.Kind)),
+		sched.ChannelPaused:      isReady && w.m.paused(j),
 		sched.KeyFull:            isReady && !w.m.keyFree(j),
 	} {
 		given := slices.ContainsFunc(e.Reasons, func(r sched.Reason) bool { return r.What == what })
