@@ -27,6 +27,17 @@ type drawn interface {
 	drawnUntil(w *mWorker, least, span time.Duration) job.Time
 }
 
+// round draws all consequences, and hands out work.
+func (m *model) round() {
+	if m.lead != nil {
+		m.lead()
+	}
+	if !m.behind {
+		m.settle()
+		m.serve()
+	}
+}
+
 // note keeps what happened, to be compared with what the engine stored.
 func (m *model) note(c job.Change) { m.log = append(m.log, fmt.Sprintf("%d %s", m.now, tell(c))) }
 

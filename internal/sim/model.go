@@ -139,14 +139,13 @@ type demand struct {
 // demand visits all who need the job: live builds, those who asked for it alone, and the same for each dependent. An
 // order edge lifts the rank within the channel, no more (rules 1, 3, 4 and 8).
 func (m *model) demand(j *mJob) (d demand) {
-	d.limits = job.Limits{Timeout: -1, Silence: -1} // narrower than any
-	var priorities []int32
+	d.priority, d.limits = math.MinInt32, job.Limits{Timeout: -1, Silence: -1} // less than any
 	for _, b := range slices.Concat(j.own, m.builds) {
 		for _, r := range b.refs {
 			if r.to == j && b.live() {
 				d.by = append(d.by, b)
 				if b.active {
-					priorities, d.limits = append(priorities, b.Priority+r.Priority), widest(d.limits, r.Limits)
+					d.priority, d.limits = max(d.priority, b.Priority+r.Priority), widest(d.limits, r.Limits)
 				}
 			}
 		}
@@ -161,7 +160,7 @@ func (m *model) demand(j *mJob) (d demand) {
 			d.by = append(d.by, above.by...)
 		}
 		if len(above.groups) > 0 {
-			priorities, d.path = append(priorities, above.priority), max(d.path, above.path+k.Estimate)
+			d.priority, d.path = max(d.priority, above.priority), max(d.path, above.path+k.Estimate)
 		}
 	}
 	for _, b := range filter(d.by, func(b *mBuild) bool { return b.active }) {
@@ -169,9 +168,6 @@ func (m *model) demand(j *mJob) (d demand) {
 		if !slices.ContainsFunc(b.refs, func(r mRef) bool { return r.to == j }) {
 			d.limits = widest(d.limits, b.Limits) // it states none for this very job
 		}
-	}
-	if len(priorities) > 0 {
-		d.priority = slices.Max(priorities)
 	}
 	slices.Sort(d.groups)
 	d.groups = slices.Compact(d.groups)

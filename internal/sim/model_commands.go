@@ -32,24 +32,26 @@ func (r refusals) or(do ...func()) string {
 
 // submit asks for jobs, for a build or alone; all or none of them (rules 1, 3 and 4).
 func (m *model) submit(s *queue.Submission) (reply []job.Submitted, kind string) {
-	own, before := cmp.Or(s.Build, &job.Build{Priority: s.Own.Priority, Group: s.Own.Group, Limits: s.Own.Limits}), len(m.jobs)
-	reply, kind = m.meet(s)
+	own := cmp.Or(s.Build, &job.Build{Priority: s.Own.Priority, Group: s.Own.Group, Limits: s.Own.Limits})
+	before := len(m.jobs)
+	for i := range s.Jobs {
+		answer, refusal := m.meet(&s.Jobs[i], s.Jobs[:i])
+		reply, kind = append(reply, answer), cmp.Or(kind, refusal)
+	}
 	fresh := m.jobs[before:]
 	stands := func(id job.ID) *mJob {
-		for i, r := range reply {
-			if s.Jobs[i].ID == id {
-				return m.job(r.ID)
-			}
+		if i := slices.IndexFunc(s.Jobs, func(o job.Spec) bool { return o.ID == id }); i >= 0 {
+			id = reply[i].ID
 		}
 		return m.job(id)
 	}
-	nobody := func(r job.Ref) bool { return stands(r.Job) == nil }
+	unknown := func(r job.Ref) bool { return stands(r.Job) == nil }
 	kind = refusals{
 		{own.Priority > job.MaxPriority, invalid},
 		{kind != done, kind},
 		{!link(fresh, stands), notFound},
 		{slices.ContainsFunc(fresh, (*mJob).circular), cyclic},
-		{slices.ContainsFunc(s.Refs, nobody), notFound},
+		{slices.ContainsFunc(s.Refs, unknown), notFound},
 	}.or()
 	if kind != done {
 		m.jobs = m.jobs[:before]
@@ -73,56 +75,47 @@ func (m *model) submit(s *queue.Submission) (reply []job.Submitted, kind string)
 	}
 	// Dependents first: of a dependency that ends as it is made, they learn later.
 	for _, j := range slices.Backward(fresh) {
-		end := m.doom(j)
-		if root := m.remembered(&j.Spec); !root.IsZero() {
-			end = &job.End{Outcome: job.Failed, Cached: true, Root: root, RootOutcome: job.Failed}
-		}
-		if end != nil {
+		if end := cmp.Or(m.remembered(&j.Spec), m.doom(j)); end != nil {
 			m.finish(j, *end)
 		}
 	}
 	return reply, done
 }
 
-// meet finds out what stands for each asked-for job, and makes what is not there (rule 1).
-func (m *model) meet(s *queue.Submission) (reply []job.Submitted, kind string) {
-	for i := range s.Jobs {
-		spec := &s.Jobs[i]
-		same := func(o *job.Spec) bool { return o.Identity() == spec.Identity() }
-		twin := slices.IndexFunc(s.Jobs[:i], func(o job.Spec) bool { return same(&o) })
-		live := find(m.jobs, func(j *mJob) bool { return same(&j.Spec) && j.end == nil })
-		kept := filter(m.jobs, func(j *mJob) bool {
-			return same(&j.Spec) && j.Class() == spec.Class() && j.over() && j.end.Outcome == job.Succeeded
-		})
-		answer := job.Submitted{ID: spec.ID, How: job.Created}
-		switch {
-		case m.job(spec.ID) != nil || slices.ContainsFunc(s.Jobs[:i], func(o job.Spec) bool { return o.ID == spec.ID }):
-			return reply, invalid
-		case live != nil && live.Class() != spec.Class() || twin >= 0 && s.Jobs[twin].Class() != spec.Class():
-			return reply, conflict
-		case live != nil:
-			answer = job.Submitted{ID: live.ID, How: job.Joined}
-		case twin >= 0:
-			answer = reply[twin]
-		case spec.Reuse && len(kept) > 0:
-			answer = job.Submitted{ID: kept[len(kept)-1].ID, How: job.Reused}
-		case !m.remembered(spec).IsZero():
-			answer.How = job.CachedFailure
-		}
-		if answer.ID == spec.ID {
-			m.jobs = append(m.jobs, m.make(spec))
-		}
-		reply = append(reply, answer)
+// meet finds out what stands for an asked-for job, and makes what is not there (rule 1).
+func (m *model) meet(spec *job.Spec, earlier []job.Spec) (answer job.Submitted, kind string) {
+	like := func(o job.Spec) bool { return o.Identity() == spec.Identity() }
+	differs := func(o job.Spec) bool { return o.Class() != spec.Class() }
+	twins := filter(earlier, like)
+	live := find(m.jobs, func(j *mJob) bool { return like(j.Spec) && j.end == nil })
+	kept := filter(m.jobs, func(j *mJob) bool {
+		return like(j.Spec) && !differs(j.Spec) && j.over() && j.end.Outcome == job.Succeeded
+	})
+	switch {
+	case m.job(spec.ID) != nil || slices.ContainsFunc(earlier, func(o job.Spec) bool { return o.ID == spec.ID }):
+		return answer, invalid
+	case live != nil && differs(live.Spec) || slices.ContainsFunc(twins, differs):
+		return answer, conflict
+	case live != nil:
+		return job.Submitted{ID: live.ID, How: job.Joined}, done
+	case len(kept) > 0 && slices.ContainsFunc(append(twins, *spec), func(o job.Spec) bool { return o.Reuse }):
+		return job.Submitted{ID: kept[len(kept)-1].ID, How: job.Reused}, done
 	}
-	return reply, done
+	m.jobs = append(m.jobs, m.make(spec))
+	answer = job.Submitted{ID: spec.ID, How: job.Created}
+	if m.remembered(spec) != nil {
+		answer.How = job.CachedFailure
+	}
+	return answer, done
 }
 
-// remembered gives the job whose failure still counts for such a job (rule 1).
-func (m *model) remembered(s *job.Spec) (root job.ID) {
-	if f := m.failures[s.Identity()]; s.CacheFailure && f.Class == s.Class() && f.Until > m.now {
-		root = f.Job
+// remembered is the end of a job whose like has failed, and is not to be tried again (rule 1).
+func (m *model) remembered(s *job.Spec) *job.End {
+	f := m.failures[s.Identity()]
+	if !s.CacheFailure || f.Class != s.Class() || f.Until <= m.now {
+		return nil
 	}
-	return root
+	return &job.End{Outcome: job.Failed, Cached: true, Root: f.Job, RootOutcome: job.Failed}
 }
 
 // make gives a new job. How long it takes is a running mean of what is stored of its like (rule 8).

@@ -12,15 +12,8 @@ import (
 
 // Which job goes to which worker (rules 8, 9 and 12).
 
-// round draws all consequences, and hands out work until nobody who waits can be given any.
-func (m *model) round() {
-	if m.lead != nil {
-		m.lead()
-	}
-	if m.behind {
-		return
-	}
-	m.settle()
+// serve hands out work until nobody who waits can be given any.
+func (m *model) serve() {
 	turn := map[*mWorker]bool{}
 	for j, w := m.next(turn); j != nil; j, w = m.next(turn) {
 		m.start(j, w)

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"time"
@@ -289,6 +290,9 @@ func (w *world) expect(j *mJob) string {
 		return fmt.Sprintf(line, "Done", j.held(), j.last.Number, 0, time.Duration(0), 0, []string(nil), false, 0, job.Tally{})
 	}
 	d := w.m.demand(j)
+	if d.priority == math.MinInt32 { // nobody's
+		d.priority = 0
+	}
 	return fmt.Sprintf(line, w.stateOf(j), j.held(), j.last.Number, d.priority, d.path+j.Estimate, len(j.blockers()), d.groups, len(d.groups) > 0,
 		max(j.wake, w.m.now), j.tally)
 }
