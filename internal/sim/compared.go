@@ -2,7 +2,6 @@ package sim
 
 import (
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/headrace/headrace/job"
@@ -27,17 +26,6 @@ type drawn interface {
 	drawnUntil(w *mWorker, least, span time.Duration) job.Time
 }
 
-// round draws all consequences, and hands out work.
-func (m *model) round() {
-	if m.lead != nil {
-		m.lead()
-	}
-	if !m.behind {
-		m.settle()
-		m.serve()
-	}
-}
-
 // note keeps what happened, to be compared with what the engine stored.
 func (m *model) note(c job.Change) { m.log = append(m.log, fmt.Sprintf("%d %s", m.now, tell(c))) }
 
@@ -47,28 +35,4 @@ func (m *model) known() []*mRun {
 		return m.stored
 	}
 	return m.past
-}
-
-// Scans. nil: none.
-
-// least gives the first in the order of those that may be.
-func least[T any](list []*T, compare func(a, b *T) int, may func(*T) bool) (first *T) {
-	for _, t := range list {
-		if may(t) && (first == nil || compare(t, first) < 0) {
-			first = t
-		}
-	}
-	return first
-}
-
-func find[T any](list []*T, is func(*T) bool) *T {
-	return least(list, func(*T, *T) int { return 0 }, is)
-}
-
-func filter[T any](list []T, is func(T) bool) []T {
-	return slices.DeleteFunc(slices.Clone(list), func(t T) bool { return !is(t) })
-}
-
-func without[T comparable](list []T, t T) []T {
-	return filter(list, func(o T) bool { return o != t })
 }

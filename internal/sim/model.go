@@ -19,7 +19,7 @@ type model struct {
 	jobs     []*mJob // oldest first, as are builds; deleted ones are gone
 	builds   []*mBuild
 	workers  []*mWorker // by name
-	gone     []mWorker  // what workers were before they changed or went, which is when they were seen last
+	gone     []*mWorker // what workers were before they changed or went, which is when they were seen last
 	past     []*mRun    // the attempts that have ended, in that order
 	channels map[string]job.Channel
 	failures map[job.Identity]job.FailureCached
@@ -221,50 +221,6 @@ func (m *model) consequences(j *mJob) []consequence {
 	}
 }
 
-// settle draws all consequences of one moment: all of the first kind, dependents before what they need, and so on.
-func (m *model) settle() {
-	var due []func()
-	kind := math.MaxInt
-	for _, j := range slices.Backward(m.jobs) {
-		for i, c := range m.consequences(j) {
-			if c.so && c.at <= m.now && i <= kind {
-				if i < kind {
-					kind, due = i, nil
-				}
-				due = append(due, c.do)
-			}
-		}
-	}
-	for _, do := range due {
-		do()
-	}
-	if len(due) > 0 || slices.ContainsFunc(m.builds, m.endBuild) || m.openGate() {
-		m.settle()
-	}
-}
-
-// advance lets time pass until to: whatever is due happens at its moment. looks are moments at which the engine
-// had a look without need.
-func (m *model) advance(to job.Time, looks []job.Time) {
-	moments := slices.Clone(looks)
-	for _, w := range m.workers {
-		moments = append(moments, w.Until)
-	}
-	for _, j := range m.jobs {
-		for _, c := range filter(m.consequences(j), func(c consequence) bool { return c.so }) {
-			moments = append(moments, c.at)
-		}
-	}
-	moments = filter(moments, func(t job.Time) bool { return t > m.now && t <= to })
-	if len(moments) == 0 {
-		m.now = max(m.now, to)
-		return
-	}
-	m.now = slices.Min(moments)
-	m.round()
-	m.advance(to, looks)
-}
-
 // doom is the end of a job that needed in vain that another succeeds (rule 3). It ends with the first, so that there is
 // one, but for those that end at one moment or had ended before it was asked for. Of these the engine may name any.
 func (m *model) doom(j *mJob) (end *job.End) {
@@ -281,13 +237,9 @@ func (m *model) doom(j *mJob) (end *job.End) {
 
 // unserved: no worker could run the job, since it was asked for, or since the last that could went (rule 11).
 func (m *model) unserved(j *mJob) (so bool, since job.Time) {
-	since = j.at
-	for _, w := range m.gone {
-		if capable(&w, j) {
-			since = max(since, w.seen)
-		}
-	}
-	return !slices.ContainsFunc(m.workers, func(w *mWorker) bool { return capable(w, j) }), since
+	could := func(w *mWorker) bool { return capable(w, j) }
+	since = greatest(j.at, filter(m.gone, could), func(w *mWorker) job.Time { return w.seen })
+	return !slices.ContainsFunc(m.workers, could), since
 }
 
 // severity orders outcomes for a build's verdict, the worst last.
@@ -301,12 +253,8 @@ func (m *model) endBuild(b *mBuild) bool {
 	if !b.live() || slices.ContainsFunc(b.refs, open) {
 		return false
 	}
-	worst := 0
-	for _, r := range b.refs {
-		if !r.Optional && !r.Awaited {
-			worst = max(worst, slices.Index(severity, r.to.end.Outcome))
-		}
-	}
+	targets := filter(b.refs, func(r mRef) bool { return !r.Optional && !r.Awaited })
+	worst := greatest(0, targets, func(r mRef) int { return slices.Index(severity, r.to.end.Outcome) })
 	m.closeBuild(b, severity[worst])
 	return true
 }
@@ -431,15 +379,12 @@ func (m *model) blame(j *mJob, w *mWorker, f *job.Report) (t job.Tally, again bo
 		}
 		t.Aborts++
 		again = t.Aborts < cmp.Or(r.Aborts, c.Aborts)
-		wait = power(cmp.Or(r.Delay, c.Delay), time.Duration(cmp.Or(r.Factor, c.Factor)), t.Aborts)
+		wait = power(cmp.Or(r.Delay, c.Delay), cmp.Or(r.Factor, c.Factor), t.Aborts)
 	}
 	return t, again, wait
 }
 
 // power gives d x factor^(n-1), at most a day.
-func power(d, factor time.Duration, n int32) time.Duration {
-	for ; n > 1 && d < job.MaxBackoff; n-- {
-		d *= factor
-	}
-	return min(d, job.MaxBackoff)
+func power(d time.Duration, factor, n int32) time.Duration {
+	return time.Duration(min(float64(d)*math.Pow(float64(factor), float64(n-1)), float64(job.MaxBackoff)))
 }

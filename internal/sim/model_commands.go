@@ -12,24 +12,6 @@ import (
 
 // What is asked of the engine, and what it must answer.
 
-// refusals are what may be answered: the first that is so. Else it is done (see world.go).
-type refusals []struct {
-	so   bool
-	kind string
-}
-
-func (r refusals) or(do ...func()) string {
-	for _, x := range r {
-		if x.so {
-			return x.kind
-		}
-	}
-	for _, f := range do {
-		f()
-	}
-	return done
-}
-
 // submit asks for jobs, for a build or alone; all or none of them (rules 1, 3 and 4).
 func (m *model) submit(s *queue.Submission) (reply []job.Submitted, kind string) {
 	own := cmp.Or(s.Build, &job.Build{Priority: s.Own.Priority, Group: s.Own.Group, Limits: s.Own.Limits})
@@ -64,8 +46,8 @@ func (m *model) submit(s *queue.Submission) (reply []job.Submitted, kind string)
 		m.builds = append(m.builds, b)
 	}
 	for _, r := range reply {
-		if j := m.job(r.ID); !b.live() && !j.over() {
-			j.keep(*own)
+		if !b.live() {
+			m.job(r.ID).keep(*own)
 		}
 	}
 	for _, r := range s.Refs {
@@ -165,13 +147,10 @@ func age(fresh []*mJob) {
 
 // keep makes a job stand for itself, too. The first who asked pays (rule 1).
 func (j *mJob) keep(own job.Build) {
-	own.ID = job.ID{}
-	if len(j.own) > 0 {
-		own.Group = j.own[0].Group
-	}
 	b := &mBuild{Build: own, active: true}
-	b.want(job.Ref{}, j)
 	j.own = append(j.own, b)
+	b.ID, b.Group = job.ID{}, j.own[0].Group
+	b.want(job.Ref{}, j)
 }
 
 // want adds a reference.
@@ -199,7 +178,7 @@ func (m *model) register(w job.Worker, running []job.Lease) string {
 
 // leave takes a worker away, as it was.
 func (m *model) leave(w *mWorker) {
-	m.gone = append(m.gone, mWorker{Worker: w.Worker, seen: m.now})
+	m.gone = append(m.gone, &mWorker{Worker: w.Worker, seen: m.now})
 	m.workers = without(m.workers, w)
 }
 

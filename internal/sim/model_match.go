@@ -12,22 +12,6 @@ import (
 
 // Which job goes to which worker (rules 8, 9 and 12).
 
-// serve hands out work until nobody who waits can be given any.
-func (m *model) serve() {
-	turn := map[*mWorker]bool{}
-	for j, w := m.next(turn); j != nil; j, w = m.next(turn) {
-		m.start(j, w)
-	}
-	m.dismiss()
-}
-
-// dismiss ends the waiting of those who are given something.
-func (m *model) dismiss() {
-	for _, w := range m.workers {
-		w.waiters = filter(w.waiters, func(x *leaseCall) bool { return len(x.due) == 0 })
-	}
-}
-
 // next gives the first job that a waiting worker may take, and the best such worker that had none this turn; if there is
 // none, in a new turn; nil: nobody is served. An exclusive job sets a worker aside before any job is served that may not
 // have it: the best, else the one that is free soonest. Only higher priorities may have it meanwhile (rule 9).
@@ -170,11 +154,8 @@ func (w *mWorker) wants() (n int) {
 // better: the least (load + 1) / speed, then the fewest features, then the name (rule 9).
 func (m *model) better(a, b *mWorker) int {
 	cost := func(w, o *mWorker) float64 { // times the speeds of both
-		load := 1.0
-		for _, x := range w.waiters {
-			load = max(load, x.load+1)
-		}
-		return (float64(len(m.on(w))) + load) * cmp.Or(o.Speed, 1)
+		load := greatest(0, w.waiters, func(x *leaseCall) float64 { return x.load })
+		return (float64(len(m.on(w))) + load + 1) * cmp.Or(o.Speed, 1)
 	}
 	return cmp.Or(
 		cmp.Compare(cost(a, b), cost(b, a)), cmp.Compare(len(a.Features), len(b.Features)), strings.Compare(a.Name, b.Name),
@@ -183,9 +164,5 @@ func (m *model) better(a, b *mWorker) int {
 
 // idle is when the worker has probably done what it has.
 func (m *model) idle(w *mWorker) job.Time {
-	at := m.now
-	for _, j := range filter(m.on(w), (*mJob).running) {
-		at = max(at, j.last.Start.Add(j.Estimate))
-	}
-	return at
+	return greatest(m.now, filter(m.on(w), (*mJob).running), func(j *mJob) job.Time { return j.last.Start.Add(j.Estimate) })
 }
