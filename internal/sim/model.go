@@ -88,6 +88,8 @@ func (w *mWorker) pardon() {
 	}
 }
 
+func (m *model) policy(j *mJob) job.Channel { return m.channels[j.Channel] }
+
 // Where a job is. A held one has ended, while its attempt is still being stopped (rule 7).
 func (j *mJob) waiting() bool    { return j != nil && j.end == nil && !j.last.leased }
 func (j *mJob) running() bool    { return j != nil && j.end == nil && j.last.leased }
@@ -197,7 +199,7 @@ func (m *model) consequences(j *mJob) []consequence {
 	if !j.waiting() && !j.last.leased {
 		return nil
 	}
-	r, policy, doom := j.last, m.channels[j.Channel], m.doom(j)
+	r, policy, doom := j.last, m.policy(j), m.doom(j)
 	unserved, since := m.unserved(j)
 	lose := func() { m.conclude(j, &job.Report{Outcome: job.Aborted, Detail: job.LeaseLost}) }
 	end := func(so bool, at job.Time, o job.Outcome, d job.Detail) consequence {
@@ -336,7 +338,7 @@ func (m *model) conclude(j *mJob, f *job.Report) {
 	}
 	j.tally, j.wake = tally, 0
 	if wait > 0 {
-		j.wake = m.drawnWake(j, wait, cmp.Or(j.Retry.Delay, m.channels[j.Channel].Retry.Delay)/6)
+		j.wake = m.drawnWake(j, wait, cmp.Or(j.Retry.Delay, m.policy(j).Retry.Delay)/6)
 	}
 	m.note(job.JobRetried{Job: j.ID, Attempt: j.last.AttemptEnd, Wake: j.wake})
 }
@@ -344,14 +346,14 @@ func (m *model) conclude(j *mJob, f *job.Report) {
 // close ends a job as its attempt ended. A verdict may be remembered, for ever if no TTL is set (rule 1).
 func (m *model) close(j *mJob, f *job.Report) {
 	m.finish(j, job.End{Outcome: f.Outcome, Detail: f.Detail})
-	if ttl := m.channels[j.Channel].FailureTTL; f.Outcome == job.Failed && j.CacheFailure {
+	if ttl := m.policy(j).FailureTTL; f.Outcome == job.Failed && j.CacheFailure {
 		m.failures[j.Identity()] = job.FailureCached{Class: j.Class(), Job: j.ID, Until: m.now.Add(cmp.Or(ttl, math.MaxInt64))}
 	}
 }
 
 // blame charges the job or the worker, and says whether another attempt is due, and after how long (rules 5 and 10).
 func (m *model) blame(j *mJob, w *mWorker, f *job.Report) (t job.Tally, again bool, wait time.Duration) {
-	t, r, c := j.tally, j.Retry, m.channels[j.Channel].Retry // its own, else the channel's
+	t, r, c := j.tally, j.Retry, m.policy(j).Retry // its own, else the channel's
 	charge := func(n *int32, own, most int32) bool { *n++; return *n <= cmp.Or(own, most) }
 	switch {
 	case f.Outcome == job.Failed && f.Detail != job.LogLimit && f.Detail != job.OutputLimit:

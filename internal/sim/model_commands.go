@@ -27,12 +27,13 @@ func (m *model) submit(s *queue.Submission) (reply []job.Submitted, kind string)
 		}
 		return m.job(id)
 	}
+	circular := func(j *mJob) bool { return slices.Contains(j.beyond(job.Finish, nil), j) } // it waits for itself
 	unknown := func(r job.Ref) bool { return stands(r.Job) == nil }
 	kind = refusals{
 		{own.Priority > job.MaxPriority, invalid},
 		{kind != done, kind},
 		{!link(fresh, stands), notFound},
-		{slices.ContainsFunc(fresh, (*mJob).circular), cyclic},
+		{slices.ContainsFunc(fresh, circular), cyclic},
 		{slices.ContainsFunc(s.Refs, unknown), notFound},
 	}.or()
 	if kind != done {
@@ -130,9 +131,6 @@ func link(fresh []*mJob, stands func(job.ID) *mJob) bool {
 	}
 	return true
 }
-
-// circular: the job waits for itself, which must not be (rule 3).
-func (j *mJob) circular() bool { return slices.Contains(j.beyond(job.Finish, nil), j) }
 
 // age orders new jobs: what is needed is older, else as asked (rule 8).
 func age(fresh []*mJob) {
@@ -232,10 +230,10 @@ func (m *model) holder(l job.Lease) *mJob {
 // beat renews a lease (rule 6).
 func (m *model) beat(b queue.Beat) string {
 	j := m.holder(b.Lease)
-	if !j.running() || j.last.deadline <= m.now && !m.channels[j.Channel].CallerJudges {
+	if !j.running() || j.last.deadline <= m.now && !m.policy(j).CallerJudges {
 		return lost
 	}
-	j.last.deadline = m.now.Add(m.channels[j.Channel].TTL)
+	j.last.deadline = m.now.Add(m.policy(j).TTL)
 	if !b.Output.IsZero() {
 		j.last.output = m.now
 	}
@@ -355,7 +353,7 @@ func (m *model) restart(now job.Time) {
 	}
 	for _, j := range m.jobs {
 		if j.last.leased {
-			j.last.deadline, j.last.output = now.Add(m.channels[j.Channel].TTL), 0
+			j.last.deadline, j.last.output = now.Add(m.policy(j).TTL), 0
 			m.worker(j.last.Worker).alive(now)
 		}
 	}
