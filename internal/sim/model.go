@@ -12,7 +12,8 @@ import (
 
 // model predicts what the engine does, from the rules of the design and the docstrings alone: plain structs and full
 // scans, nothing counted, cached or indexed. A command (model_commands.go) changes it and gives the reply that is due;
-// round then draws the consequences and hands out work (model_match.go); advance lets time pass. The numbers are those of the rules.
+// round then draws the consequences and hands out work, and advance lets time pass (model_rounds.go). The numbers are those
+// of the rules; doc.go says where each is.
 type model struct {
 	compared
 	now      job.Time

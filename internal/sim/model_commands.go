@@ -295,24 +295,20 @@ func (m *model) cancelBuild(id job.ID, spare bool) string {
 }
 
 // cancelJob cancels one job, of a build or of whoever asks, who speaks for one that needs it. Others refuse (rule 7).
-func (m *model) cancelJob(id, of job.ID, force bool) (kind string, builds []job.ID) {
+func (m *model) cancelJob(id, of job.ID, force bool) (kind string, others []*mBuild) {
 	j := m.job(id)
 	if kind = (refusals{{j == nil, notFound}, {j.over(), ended}}).or(); kind != done {
 		return kind, nil
 	}
 	by := m.demand(j).by
 	dependent := func(b *mBuild) bool { return b.ID.IsZero() && !slices.Contains(j.own, b) } // that was asked for alone
-	for _, b := range m.builds {
-		if b.ID != of && slices.Contains(by, b) {
-			builds = append(builds, b.ID)
-		}
-	}
-	needers := len(builds) + min(len(j.own), 1)
+	others = filter(m.builds, func(b *mBuild) bool { return b.ID != of && slices.Contains(by, b) })
+	needers := len(others) + min(len(j.own), 1)
 	if of.IsZero() {
 		needers--
 	}
 	if !force && (needers > 0 || slices.ContainsFunc(by, dependent)) {
-		return needed, builds
+		return needed, others
 	}
 	m.cancel(job.NoDetail, j)
 	return done, nil

@@ -97,8 +97,7 @@ func (m *model) next(turn map[*mWorker]bool) (*mJob, *mWorker) {
 		})
 	}
 	soonest := func(c *candidate) *mWorker {
-		sooner := func(a, b *mWorker) int { return cmp.Compare(m.idle(a), m.idle(b)) }
-		return least(m.workers, sooner, func(w *mWorker) bool { return open(w, c) && (w.wants() > 0 || len(m.on(w)) > 0) })
+		return least(m.workers, m.sooner, func(w *mWorker) bool { return open(w, c) && (w.wants() > 0 || len(m.on(w)) > 0) })
 	}
 	queue := m.queue()
 	for _, c := range queue {
@@ -137,13 +136,12 @@ type candidate struct {
 	channel, group int64 // what its channel used, and the group of it that used least, by shares
 }
 
-// queue gives the ready jobs that somebody who waits could run, and all exclusive ones, in the order in which they are served
-// (rule 8); oldest first, where that is the channel's. Of those behind which the same workers and groups stand it gives the first.
+// queue gives the ready jobs in the order in which they are served (rule 8); oldest first, where that is the channel's. Of
+// those behind which the same workers and groups stand it gives the first.
 func (m *model) queue() (list []*candidate) {
 	for age, j := range m.jobs {
 		policy := m.policy(j)
-		waits := func(w *mWorker) bool { return w.wants() > 0 && capable(w, j) }
-		if m.paused(j) || !j.Exclusive && !slices.ContainsFunc(m.workers, waits) || !m.ready(j) || !m.keyFree(j) {
+		if m.paused(j) || !m.ready(j) || !m.keyFree(j) {
 			continue
 		}
 		c := &candidate{j, m.demand(j), m.use(j.Channel) / int64(max(policy.Shares, 1)), math.MaxInt64}
@@ -233,7 +231,9 @@ func (m *model) better(a, b *mWorker) int {
 	)
 }
 
-// idle is when the worker has probably done what it has.
-func (m *model) idle(w *mWorker) job.Time {
-	return greatest(m.now, filter(m.on(w), (*mJob).running), func(j *mJob) job.Time { return j.last.Start.Add(j.Estimate) })
+// sooner: which worker has probably done first what it has.
+func (m *model) sooner(a, b *mWorker) int {
+	end := func(j *mJob) job.Time { return j.last.Start.Add(j.Estimate) }
+	idle := func(w *mWorker) job.Time { return greatest(m.now, filter(m.on(w), (*mJob).running), end) }
+	return cmp.Compare(idle(a), idle(b))
 }
