@@ -141,7 +141,8 @@ type candidate struct {
 func (m *model) queue() (list []*candidate) {
 	for age, j := range m.jobs {
 		policy := m.policy(j)
-		if m.paused(j) || !m.ready(j) || !m.keyFree(j) {
+		waits := func(w *mWorker) bool { return w.wants() > 0 && capable(w, j) } // others come to nothing, and cost time
+		if m.paused(j) || !j.Exclusive && !slices.ContainsFunc(m.workers, waits) || !m.ready(j) || !m.keyFree(j) {
 			continue
 		}
 		c := &candidate{j, m.demand(j), m.use(j.Channel) / int64(max(policy.Shares, 1)), math.MaxInt64}
