@@ -18,7 +18,7 @@
 // names to jobs. A name has letters, digits and . : / + @ - _, and begins with a letter, a digit or _. The
 // fields of a job, of which only run is required, itself or by defaults:
 //
-//	run          a line for the shell, or a list of a program and its arguments
+//	run          a text for /bin/sh, or a list of a program and its arguments
 //	needs        a job, a list of jobs and of {job: a, policy: finish}, or a mapping {a: finish}; the
 //	             policies are success (if none is given), finish and order
 //	env          variables; numbers and booleans are taken as they are written
@@ -32,9 +32,9 @@
 //	priority     the greater runs first
 //	exclusive    whether it has its worker for itself; it goes before the others of its priority
 //	key          an identity in place of the computed one; see Graph.Keys
-//	outputs      globs of files to keep, relative to dir; see MatchOutput
-//	optional     whether its failure leaves the build a success; a job that is not, and needs its success,
-//	             ends as dependency-failed then, and the build fails of that
+//	outputs      globs of the files that it makes, relative to dir; see MatchOutput
+//	optional     its failure does not fail the build; a job that needs its success ends as dependency-failed,
+//	             and fails the build unless it is optional, too
 //	matrix       axes with their values, include and exclude
 //	description  a note for people
 //

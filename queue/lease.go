@@ -254,7 +254,7 @@ func (q *Queue) Heartbeat(ctx context.Context, beats ...Beat) ([]error, error) {
 	err := q.volatile(ctx, func(r *round) (lost error) {
 		errs = make([]error, len(beats))
 		for i, b := range beats {
-			if errs[i] = q.machine.Renew(r.at.Now, b.Lease, job.At(b.Output)); errs[i] != nil {
+			if errs[i] = q.machine.Renew(r.at.Now, b.Lease, q.shows(b.Output)); errs[i] != nil {
 				lost = errLost
 			}
 		}

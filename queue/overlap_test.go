@@ -29,7 +29,7 @@ func eagerly(t *testing.T, test func(*testing.T, *lab)) {
 	})
 }
 
-func TestHeartbeatDoesNotWaitForTheStore(t *testing.T) {
+func TestDecidesWhileARoundIsStored(t *testing.T) {
 	t.Parallel()
 	eagerly(t, func(t *testing.T, l *lab) {
 		w := l.worker("w", 1)

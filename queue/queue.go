@@ -180,7 +180,15 @@ func (q *Queue) own(ctx context.Context) error {
 }
 
 // now is the owner's clock: monotonic from when the queue was opened, so that a clock that steps changes nothing.
-func (q *Queue) now() job.Time { return job.At(q.start.Add(time.Since(q.start))) }
+func (q *Queue) now() job.Time { return q.shows(time.Now()) }
+
+// shows gives what the owner's clock shows at t. A t from this process may have been read off a clock that was set meanwhile.
+func (q *Queue) shows(t time.Time) job.Time {
+	if t.IsZero() {
+		return 0
+	}
+	return job.At(q.start.Add(t.Sub(q.start)))
+}
 
 func (q *Queue) moment() job.Moment { return job.Moment{Now: q.now(), Random: q.Random} }
 

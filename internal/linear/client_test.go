@@ -30,10 +30,11 @@ type history struct {
 	jobs   []job.ID    // that are known to be there
 	leases []job.Lease // that somebody was given
 	wrong  []string    // answers that are wrong by themselves
+	lapses int         // leases that ran out
 }
 
 // mostGiven bounds those: each may have happened at any time after, which to judge takes time without bound.
-const mostGiven = 6
+const mostGiven = 3
 
 func (h *history) now() int64 { return h.clock.Add(1) }
 
@@ -239,7 +240,7 @@ func (c *client) submit(key string) {
 	c.history.mu.Lock()
 	c.keys[in.job] = key
 	c.history.mu.Unlock()
-	wish := job.Spec{ID: in.job, Name: key, Channel: "main", Kind: "test", Key: key, Retry: job.Retry{Failures: failures, Crashes: 1 << 20}}
+	wish := job.Spec{ID: in.job, Name: key, Channel: "main", Kind: "test", Key: key, Retry: job.Retry{Failures: failures, Crashes: 1 << 20, Losses: 1 << 20}}
 	out := record(c, in, nil, func(ctx context.Context, q *queue.Queue) (queue.Receipt, error) {
 		return q.Submit(ctx, queue.Submission{Jobs: []job.Spec{wish}})
 	}, func(r queue.Receipt, out *told) { out.job, out.how = r.Jobs[0].ID, r.Jobs[0].How })
@@ -284,7 +285,15 @@ func (c *client) look(id job.ID) {
 func (c *client) worker(steps int) {
 	c.name = fmt.Sprintf("w%d", c.number)
 	c.comeBack()
-	for range steps {
+	for i := range steps {
+		if i == steps/2 {
+			// The leases of all run out of which nobody hears meanwhile.
+			for n := range 3 {
+				c.submit(fmt.Sprintf("key%d", keys+n))
+				c.lease(2)
+			}
+			<-time.After(ttl + ttl/8)
+		}
 		old, known := pick(c.history, c.random, &c.leases)
 		if c.random.IntN(4) == 0 {
 			old.Token[0]++ // one that was never given

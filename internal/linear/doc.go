@@ -5,6 +5,6 @@
 // after they happened; the owner is dropped at any of them, and another one goes on with what is stored. What the clients
 // were told is compared with the sequential specification in model_test.go. An answer that never came is one that may have been any.
 //
-// It consists of tests alone. What it does not do: wait for leases to run out, or look at the order in which jobs are handed
-// out; package sim does. Start reading at model_test.go, then world_test.go.
+// It consists of tests alone. Leases run out, too, but when is not judged. What it does not do: look at that, or at the order in which jobs
+// are handed out; package sim does. Start reading at model_test.go, then world_test.go.
 package linear

@@ -60,7 +60,7 @@ type state struct {
 	token    job.Token
 	worker   string      // of the last attempt
 	end      job.Outcome // of the last attempt; 0: there is none, or it runs
-	crashed  bool        // the worker came back without the last attempt
+	crashed  bool        // the worker came back without the last attempt, or its lease ran out
 	failures int32
 	held     bool // done, but its worker has not confirmed that it stopped
 	outcome  job.Outcome
@@ -93,8 +93,33 @@ var spec = porcupine.NondeterministicModel{
 	DescribeState:     func(s any) string { return fmt.Sprint(s) },
 }
 
-// step gives what may be after an operation that was answered so; nothing: it cannot have been.
+// step gives what may be after an operation that was answered so; nothing: it cannot have been. Before it a lease may have run out.
 func step(s []state, in *asked, out *told) [][]state {
+	next := stepNow(s, in, out)
+	if l, ok := lapsed(s); ok {
+		next = append(next, stepNow(l, in, out)...)
+	}
+	return next
+}
+
+// lapsed gives what is when the lease of the job that has one has run out: of one key there is one such job at most, as one that is held
+// keeps its identity, too. What the specification does not say is when: package sim does.
+func lapsed(s []state) ([]state, bool) {
+	i := slices.IndexFunc(s, func(j state) bool { return j.word == running || j.held })
+	if i < 0 {
+		return nil, false
+	}
+	j := s[i]
+	if j.held {
+		j.held = false
+	} else {
+		j.word, j.end, j.crashed = waiting, job.Aborted, true
+	}
+	return with(s, j), true
+}
+
+// stepNow is step without that.
+func stepNow(s []state, in *asked, out *told) [][]state {
 	switch in.kind {
 	case submit:
 		return only(stepSubmit(s, in, out))

@@ -95,6 +95,8 @@ type world struct {
 	reign *reign        // the present one; nil: between two
 	news  chan struct{} // closed when there is another
 	kills int
+
+	lapses int // leases that ran out, in the end
 }
 
 // reign is the life of one owner.

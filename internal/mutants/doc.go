@@ -3,17 +3,17 @@
 //
 //	go run ./internal/mutants [-only id,id] [-parallel 2] [-list]
 //
-// The faults are listed in faults/*.txt, one file for each package that they are planted in:
+// The faults are listed in faults/*.txt, of which each says at its head what it has:
 //
 //	# Anything from a number sign at the beginning of a line is a remark.
-//	fault: lease-expiry-off-by-one
-//	plants: a lease still counts in the instant in which it ends
-//	file: job/lease.go
-//	tests: ./job -run ^TestLease
+//	fault: empty-word-is-an-outcome
+//	plants: an empty text is read as an outcome, the one that no job has
+//	file: job/words.go
+//	tests: ./job -run ^TestOutcomeWords$
 //	-old-
-//		return now.Before(l.until)
+//		return Outcome(i), ok && i > 0
 //	-new-
-//		return !now.After(l.until)
+//		return Outcome(i), ok
 //	-end-
 //
 // fault is the identifier, plants says in a sentence what goes wrong, file is what is changed, and tests

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -102,5 +103,20 @@ func TestFaultAppliesOnlyWhereItsTextOccursOnce(t *testing.T) {
 	}
 	if _, err := (&fault{file: "b.go", before: "x"}).plant(root); err == nil {
 		t.Error("a fault in a missing file applies")
+	}
+}
+
+// A list that the code has left behind would be found only by who runs it, long after.
+func TestEveryListedFaultApplies(t *testing.T) {
+	t.Parallel()
+	root := os.DirFS("../..")
+	faults, err := load(os.DirFS("faults"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range faults {
+		if _, err := faults[i].plant(root); err != nil {
+			t.Error(err)
+		}
 	}
 }

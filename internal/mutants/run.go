@@ -15,8 +15,13 @@ import (
 	"time"
 )
 
-// limit is how long one run of the tests may take; a fault that makes them hang is caught by it.
-const limit = 2 * time.Minute
+// A fault that makes its tests hang is caught once they take long: longer than they ever should, and than they took without
+// it, on a machine that may be busy.
+const (
+	long     = 2 * time.Minute
+	longer   = 5 // times
+	forSound = 30 * time.Minute
+)
 
 // runner judges faults in one module.
 type runner struct {
@@ -41,7 +46,8 @@ func (r *runner) judge(ctx context.Context, faults []fault) (caught int, err err
 	if err != nil {
 		return 0, err
 	}
-	if err := r.soundWithout(ctx, faults); err != nil {
+	took, err := r.soundWithout(ctx, faults)
+	if err != nil {
 		return 0, err
 	}
 
@@ -57,7 +63,7 @@ func (r *runner) judge(ctx context.Context, faults []fault) (caught int, err err
 			slots <- struct{}{}
 			waiting.Go(func() {
 				defer func() { <-slots }()
-				results[i] <- r.test(ctx, f.tests, overlays[i])
+				results[i] <- r.test(ctx, f.tests, overlays[i], max(long, longer*took[f.key()]))
 			})
 		}
 	})
@@ -106,27 +112,30 @@ func (r *runner) overlays(scratch string, faults []fault) ([]string, error) {
 	return paths, nil
 }
 
-// soundWithout runs each distinct set of tests once without a fault: they must be there and pass.
-func (r *runner) soundWithout(ctx context.Context, faults []fault) error {
-	seen := map[string]bool{}
+// soundWithout runs each distinct set of tests once without a fault: they must be there and pass. It gives how long each took.
+func (r *runner) soundWithout(ctx context.Context, faults []fault) (took map[string]time.Duration, err error) {
+	took = map[string]time.Duration{}
 	for _, f := range faults {
-		key := strings.Join(f.tests, " ")
-		if seen[key] {
+		key := f.key()
+		if _, done := took[key]; done {
 			continue
 		}
-		seen[key] = true
-		res := r.test(ctx, f.tests, "")
+		res := r.test(ctx, f.tests, "", forSound)
+		took[key] = res.took
 		switch {
 		case ctx.Err() != nil:
-			return fmt.Errorf("%w: %v", errUnjudged, ctx.Err())
+			return nil, fmt.Errorf("%w: %v", errUnjudged, ctx.Err())
 		case res.failed:
-			return fmt.Errorf("%w: without a fault, go test %s fails at %s:\n%s", errUnjudged, key, res.where(), res.output)
+			return nil, fmt.Errorf("%w: without a fault, go test %s fails at %s:\n%s", errUnjudged, key, res.where(), res.output)
 		case res.passed == 0:
-			return fmt.Errorf("%w: %s: go test %s runs no test", errUnjudged, f.listed, key)
+			return nil, fmt.Errorf("%w: %s: go test %s runs no test", errUnjudged, f.listed, key)
 		}
 	}
-	return nil
+	return took, nil
 }
+
+// key names the tests of a fault.
+func (f *fault) key() string { return strings.Join(f.tests, " ") }
 
 // result is what one run of go test said.
 type result struct {
@@ -142,7 +151,7 @@ type result struct {
 
 // test runs go test with the given arguments after the runner's own flags. An overlay holds for what the tests themselves
 // build, too.
-func (r *runner) test(ctx context.Context, tests []string, overlay string) result {
+func (r *runner) test(ctx context.Context, tests []string, overlay string, limit time.Duration) result {
 	args := []string{"test", "-json", "-vet=off", "-timeout=" + limit.String()}
 	env := os.Environ()
 	if overlay != "" {
@@ -178,7 +187,7 @@ func (res result) verdict(f fault) (line string, ok bool) {
 	case res.noBuild:
 		return fmt.Sprintf("BAD      %-32s does not compile (%s):\n%s", f.id, f.listed, res.output), false
 	case !res.failed:
-		return fmt.Sprintf("ESCAPED  %-32s %s: go test %s passed (%s)", f.id, f.plants, strings.Join(f.tests, " "), seconds), false
+		return fmt.Sprintf("ESCAPED  %-32s %s: go test %s passed (%s)", f.id, f.plants, f.key(), seconds), false
 	default:
 		return fmt.Sprintf("caught   %-32s by %s (%s)", f.id, res.where(), seconds), true
 	}

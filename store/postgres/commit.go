@@ -66,7 +66,8 @@ type writer struct {
 	head  *rows.Head // nil: to be read
 	usage map[usageKey]int64
 	own   ownRows
-	// after has, for lists that lose their oldest rows, the newest that is gone: what stands before it is dead.
+	// after has, for lists that lose their oldest rows, the newest that is gone, and of usage the oldest slice that is left: what
+	// stands before is dead.
 	after [rows.Count]int64
 	// looked is when such a list was found to have nothing that is too old.
 	looked [rows.Count]job.Time
@@ -214,6 +215,9 @@ func (w *writer) Write(q rows.Query, row []rows.Value) error {
 	case rows.DropAnswers:
 		w.lost[rows.OldAnswers] = row[0].Int
 		row = append(row[:1:1], integer(w.after[rows.OldAnswers]))
+	case rows.DropUsage:
+		w.lost[rows.Usage] = row[0].Int
+		row = append(row[:1:1], integer(w.after[rows.Usage]))
 	default:
 		// The others are as they come.
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"testing"
+	"time"
 
 	"github.com/headrace/headrace/internal/pgtest"
 	"github.com/headrace/headrace/queue"
@@ -67,8 +68,9 @@ func TestListenerHearsOfEachRound(t *testing.T) {
 	}
 }
 
-// Nothing rests on notifications: where none arrives, the listener finds out for itself.
-func TestListenerWithDeadNotifierGoesOn(t *testing.T) {
+// Q20 (Oban #832, River #1579: a notifier that was dead in silence had jobs wait until a restart): nothing rests on notifications.
+// Where none arrives, though the connection lives, the listener finds out for itself.
+func TestQ20ListenerWithDeadNotifierGoesOn(t *testing.T) {
 	t.Parallel()
 	s, l, _ := listening(t)
 	commit(t, s, 1)
@@ -76,8 +78,20 @@ func TestListenerWithDeadNotifierGoesOn(t *testing.T) {
 	if err := postgres.Deafen(t.Context(), l); err != nil {
 		t.Fatal(err)
 	}
+	before := postgres.Looks(l)
+	heard := make(chan struct{})
+	go func() {
+		defer close(heard)
+		next(t, l, 1, 2)
+	}()
+	// Once it has looked, only another look can tell it.
+	tick := time.NewTicker(time.Millisecond)
+	defer tick.Stop()
+	for postgres.Looks(l) == before {
+		<-tick.C
+	}
 	commit(t, s, 2)
-	next(t, l, 1, 2)
+	<-heard
 }
 
 func TestListenerEndsWithItsContext(t *testing.T) {

@@ -4,6 +4,9 @@ import (
 	"context"
 	"crypto/rand"
 	"errors"
+	"log/slog"
+	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -11,6 +14,7 @@ import (
 	"github.com/headrace/headrace/job"
 	"github.com/headrace/headrace/queue"
 	"github.com/headrace/headrace/store/postgres"
+	"github.com/headrace/headrace/worker"
 )
 
 // outage is a server that fails for a while, with a queue on it.
@@ -21,8 +25,67 @@ type outage struct {
 	name    string // of the database
 	q       *queue.Queue
 	s       *postgres.Store
-	asked   []job.ID // that were acknowledged
+	asked   []job.ID      // that were acknowledged
+	steps   chan struct{} // gets a word when the owner steps down
 }
+
+// many is one minute of trying, where a test must not fail for a machine that is slow.
+const many = 3000
+
+// newOutage makes a server of its own, and runs a queue on it until the test is over.
+func newOutage(t *testing.T) *outage {
+	t.Helper()
+	c, err := pgtest.Start(t.Context(), pgtest.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := c.Proxy()
+	if err != nil {
+		t.Fatal(err)
+	}
+	address, err := c.Create(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	o := &outage{t: t, cluster: c, proxy: p, name: pgtest.Name(address), steps: make(chan struct{}, 1)}
+	if o.s, err = postgres.Open(t.Context(), p.URL(o.name), postgres.Options{}); err != nil {
+		t.Fatal(err)
+	}
+	o.q, err = queue.Open(queue.Config{Store: o.s, History: o.s, Patience: 100 * time.Millisecond, Log: slog.New(o)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	ran := make(chan error, 1)
+	go func() { ran <- o.q.Run(ctx) }()
+	t.Cleanup(func() {
+		stop()
+		if err := errors.Join(<-ran, o.s.Close(), p.Close(), c.Stop()); err != nil {
+			t.Error(err)
+		}
+	})
+	return o
+}
+
+// Enabled implements slog.Handler, so that a test hears when the owner steps down.
+func (o *outage) Enabled(_ context.Context, l slog.Level) bool { return l >= slog.LevelError }
+
+// Handle implements slog.Handler.
+func (o *outage) Handle(_ context.Context, r slog.Record) error {
+	if strings.Contains(r.Message, "steps down") {
+		select {
+		case o.steps <- struct{}{}:
+		default:
+		}
+	}
+	return nil
+}
+
+// WithAttrs implements slog.Handler.
+func (o *outage) WithAttrs([]slog.Attr) slog.Handler { return o }
+
+// WithGroup implements slog.Handler.
+func (o *outage) WithGroup(string) slog.Handler { return o }
 
 // submit asks for a job with the request id until it is acknowledged, or the given number of times. It reports whether it was.
 func (o *outage) submit(id job.ID, args []byte, most int) bool {
@@ -84,36 +147,8 @@ func (o *outage) restart(limit int64) {
 // acknowledged is there once.
 func TestQueueOutlivesOutages(t *testing.T) {
 	t.Parallel()
-	c, err := pgtest.Start(t.Context(), pgtest.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	p, err := c.Proxy()
-	if err != nil {
-		t.Fatal(err)
-	}
-	address, err := c.Create(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	o := &outage{t: t, cluster: c, proxy: p, name: pgtest.Name(address)}
-	if o.s, err = postgres.Open(t.Context(), p.URL(o.name), postgres.Options{}); err != nil {
-		t.Fatal(err)
-	}
-	o.q, err = queue.Open(queue.Config{Store: o.s, History: o.s, Patience: 100 * time.Millisecond})
-	if err != nil {
-		t.Fatal(err)
-	}
-	ctx, stop := context.WithCancel(t.Context())
-	ran := make(chan error, 1)
-	go func() { ran <- o.q.Run(ctx) }()
-	t.Cleanup(func() {
-		stop()
-		if err := errors.Join(<-ran, o.s.Close(), p.Close(), c.Stop()); err != nil {
-			t.Error(err)
-		}
-	})
-	const many = 3000 // one minute of trying, where a test must not fail for a machine that is slow
+	o := newOutage(t)
+	c, p := o.cluster, o.proxy
 	large := make([]byte, 20<<20)
 	rand.Read(large) //nolint:errcheck // it never fails
 	must := func(err error) {
@@ -162,5 +197,86 @@ func TestQueueOutlivesOutages(t *testing.T) {
 			}
 		}
 		o.verify(v.name)
+	}
+}
+
+// A server is gone for longer than the owner is patient, while attempts run, and one of them ends. The owner steps down, and again
+// each time that it finds nothing to load; when the server is back it goes on by itself. The attempts count as if nothing had been:
+// each job runs once.
+func TestServerGoneForLongerThanTheOwnerIsPatient(t *testing.T) {
+	t.Parallel()
+	o := newOutage(t)
+	const jobs = 6
+	var mu sync.Mutex
+	ran := map[job.ID]int{}
+	running, goOn := make(chan struct{}, jobs+1), make(chan struct{}, 1)
+	w := job.Worker{Name: "w", Channels: []string{"main"}, Slots: 2, Session: o.q.NewID()}
+	runtime := worker.Runtime{Source: o.q, Worker: w, Handlers: map[string]worker.Handler{"test": func(_ context.Context, a *worker.Attempt) job.Report {
+		mu.Lock()
+		ran[a.Spec.ID]++
+		mu.Unlock()
+		running <- struct{}{}
+		<-goOn
+		return job.Report{Outcome: job.Succeeded}
+	}}}
+	drain, enough := context.WithCancel(t.Context())
+	worked := make(chan error, 1)
+	id := func(n int) job.ID { return job.ID{0: 'g', 15: byte(n)} }
+	for n := range jobs {
+		if !o.submit(id(n), nil, many) {
+			t.Fatal("the queue does not work to begin with")
+		}
+	}
+	go func() { worked <- runtime.Run(t.Context(), drain) }()
+	for range w.Slots {
+		<-running
+	}
+	if err := o.cluster.Down(); err != nil {
+		t.Fatal(err)
+	}
+	if o.submit(id(jobs), nil, 1) {
+		t.Error("a job was acknowledged")
+	}
+	// One ends, which cannot be stored; then twice what is stored cannot be loaded.
+	goOn <- struct{}{}
+	for range 3 {
+		select {
+		case <-o.steps:
+		case <-time.After(time.Minute):
+			t.Fatal("the owner does not step down")
+		}
+	}
+	close(goOn)
+	if o.submit(id(jobs), nil, 1) {
+		t.Error("a job was acknowledged")
+	}
+	if err := o.cluster.Up(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if !o.submit(id(jobs), nil, many) {
+		t.Fatal("the queue does not work again")
+	}
+	for _, id := range o.asked {
+		err := again(func() error {
+			r, err := o.q.AwaitJob(t.Context(), id)
+			if err == nil && r.End.Outcome != job.Succeeded {
+				t.Errorf("job %s ended as %v", id, r.End.Outcome)
+			}
+			return err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	enough()
+	if err := <-worked; err != nil {
+		t.Error(err)
+	}
+	o.verify("gone")
+	for _, id := range o.asked {
+		ends, err := o.s.Attempts(t.Context(), id)
+		if err != nil || len(ends) != 1 || ran[id] != 1 {
+			t.Errorf("job %s ran %d times, and has %d attempts (%v); want one", id, ran[id], len(ends), err)
+		}
 	}
 }

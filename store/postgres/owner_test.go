@@ -53,6 +53,10 @@ func own(address string) error {
 	}
 	ended := make(chan error, 1)
 	go func() { ended <- q.Run(ctx) }()
+	var limit syscall.Rlimit
+	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit); err != nil {
+		return err
+	}
 	fmt.Println("owner")
 	var last job.ID
 	lines := bufio.NewScanner(os.Stdin)
@@ -74,6 +78,13 @@ func own(address string) error {
 				}
 			})
 			fmt.Println("cancelled", q.CancelBuild(ctx, last, false))
+		case "no files", "files":
+			// Each file that a process opens gets a number under this limit, and 0 to 2 are open.
+			now := limit
+			if lines.Text() == "no files" {
+				now.Cur = 3
+			}
+			fmt.Println("limited", syscall.Setrlimit(syscall.RLIMIT_NOFILE, &now))
 		case "beat":
 			_, err := q.Heartbeat(ctx)
 			fmt.Println("beat", err)
@@ -304,5 +315,51 @@ func TestKilledOwnerIsFollowed(t *testing.T) {
 	}
 	if list, err := s.Jobs(t.Context(), queue.JobFilter{}); err != nil || len(list) != 1 {
 		t.Errorf("%d jobs (%v), want the one that was acknowledged", len(list), err)
+	}
+}
+
+// An owner that has lost its connections and may open no file for new ones tells callers why, and to try again. Once it may, it goes on by
+// itself, and what it had acknowledged is there once.
+func TestOwnerWithoutFileDescriptorsHeals(t *testing.T) {
+	t.Parallel()
+	address := database(t)
+	o := startOwner(t, address)
+	submit := func() string {
+		o.tell("submit")
+		return o.expect("submitted")
+	}
+	acknowledged := func(said string) bool { return strings.HasSuffix(said, " <nil>") }
+	if said := submit(); !acknowledged(said) {
+		t.Fatalf("to begin with: %s", said)
+	}
+	o.tell("no files")
+	o.expect("limited <nil>")
+	if said := submit(); !acknowledged(said) {
+		t.Errorf("with the connections that it has: %s", said)
+	}
+	const cut = `SELECT pg_terminate_backend(pid, 10000) FROM pg_stat_activity
+		WHERE datname = current_database() AND application_name = 'headrace' AND pid <> pg_backend_pid()`
+	if n := run(t, address, cut); n == 0 {
+		t.Error("the owner has no connections")
+	}
+	// The first may find only that its connection is gone.
+	submit()
+	if said := submit(); !strings.Contains(said, "try again: ") || !strings.Contains(said, "too many open files") {
+		t.Errorf("without file descriptors: %s; want the reason, and that it may be tried again", said)
+	}
+	o.tell("files")
+	o.expect("limited <nil>")
+	for try := 0; !acknowledged(submit()); try++ {
+		if try == many {
+			t.Fatal("the queue does not work again")
+		}
+	}
+	r, err := postgres.OpenReadOnly(t.Context(), address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	if list, err := r.Jobs(t.Context(), queue.JobFilter{}); err != nil || len(list) != 3 {
+		t.Errorf("there are %d jobs (%v), want the 3 that were acknowledged", len(list), err)
 	}
 }

@@ -113,7 +113,7 @@ var statements = [rows.Count]statement{
 		ON CONFLICT (request) DO NOTHING`},
 	rows.DropRounds:  {sql: `DELETE FROM headrace.feed f USING unnest($1::bigint[], $2::bigint[]) AS k (number, after) WHERE f.number <= k.number AND f.number > k.after`},
 	rows.DropAnswers: {sql: `DELETE FROM headrace.answer a USING unnest($1::bigint[], $2::bigint[]) AS k (place, after) WHERE a.place <= k.place AND a.place > k.after`},
-	rows.DropUsage:   {sql: `DELETE FROM headrace.usage u USING unnest($1::bigint[]) AS k (slice) WHERE u.slice < k.slice`},
+	rows.DropUsage:   {sql: `DELETE FROM headrace.usage u USING unnest($1::bigint[], $2::bigint[]) AS k (slice, first) WHERE u.slice < k.slice AND u.slice >= k.first`},
 
 	rows.GetHead: {sql: `SELECT number, at, seq, dropped FROM headrace.feed ORDER BY number DESC LIMIT 1`},
 	rows.GetLive: {sql: `SELECT k.n, l.state, l.wake, l.delay, l.attempt, l.tally, l.own, l.held, l.open

@@ -126,11 +126,12 @@ func (s *Store) writer(ctx context.Context) (*writer, error) {
 	return &s.w, s.use(ctx, c)
 }
 
+// All that a commit touches it finds by an index, and its plans are the same whatever is in the tables.
+const planning = "SET plan_cache_mode = force_generic_plan; SET enable_seqscan = off; SET enable_hashjoin = off; SET enable_mergejoin = off"
+
 // use takes a connection to write on.
 func (s *Store) use(ctx context.Context, c *pgx.Conn) error {
-	// All that a commit touches it finds by an index, and its plans are the same whatever is in the tables.
-	const sql = "SET plan_cache_mode = force_generic_plan; SET enable_seqscan = off; SET enable_hashjoin = off; SET enable_mergejoin = off"
-	if _, err := c.Exec(ctx, sql, pgx.QueryExecModeSimpleProtocol); err != nil {
+	if _, err := c.Exec(ctx, planning, pgx.QueryExecModeSimpleProtocol); err != nil {
 		hangUp(c)
 		return err
 	}
