@@ -14,6 +14,20 @@
 // in a synctest bubble; the same seed then gives the same history, to the last byte of the change feed.
 //
 // What it does not do: several callers at once whose order nobody can predict, and real stores; those have tests of
-// their own. Start reading at world.go, then model.go (the rules: what is known, what follows, who is next) and
-// model_commands.go (what is asked, and what is answered).
+// their own. Start reading at world.go, then model.go (what is known, and what follows from it), model_commands.go (what is asked,
+// and what is answered) and model_rounds.go (how a round goes, and who is served). Each rule of the design is told in
+//
+//	 1 identity     meet, remembered, close, keep, demand
+//	 2 tokens       holder, report
+//	 3 no waiting   link, blockers, doom, outlived; order edges: follows
+//	 4 builds       endBuild, openGate, room, mBuild, ready
+//	 5 retries      conclude, blame, crash
+//	 6 timeouts     consequences, beat, restart
+//	 7 cancel       cancel, cancelJob, cancelBuild, twin, free
+//	 8 order        demand, queue, use, age, make
+//	 9 matching     next, capable, slotFree, better, sooner
+//	10 quarantine   blame, pardon
+//	11 unsupported  unserved
+//	12 no polling   round, serve
+//	13 why          explain (work_people.go)
 package sim

@@ -152,7 +152,7 @@ func (w *world) followRound(b *batch) {
 	} else {
 		w.m.behind = false
 		w.m.settle()
-		if j, k := w.m.choose(nil); j != nil {
+		if j, k := w.m.next(map[*mWorker]bool{}); j != nil {
 			w.fail("round %d ends, and job %s could start on %s", b.number, j.ID, k.Name)
 		}
 	}
@@ -299,14 +299,12 @@ func (w *world) followStart(c *job.JobStarted, turn map[*mWorker]bool) {
 // depends on it.
 func (w *world) mayStart(j *mJob, k *mWorker) {
 	m := w.m
-	policy := m.channel(j.Channel)
-	twin := func(o *mJob) bool { return o.held() && o.Identity() == j.Identity() }
 	switch {
-	case !j.waiting() || len(j.blockers()) > 0 || m.doom(j) != nil || j.wake > m.now || slices.ContainsFunc(m.jobs, twin):
+	case !j.waiting() || len(j.blockers()) > 0 || m.doom(j) != nil || j.wake > m.now || m.twin(j) != nil:
 		w.fail("job %s started, and was %s", j.ID, w.stateOf(j))
 	case len(m.demand(j).groups) == 0 && !w.leaned(j):
 		w.fail("job %s started, and nobody asks for it", j.ID)
-	case policy.Paused || slices.Contains(policy.PausedKinds, j.Kind) || !m.keyFree(j):
+	case m.paused(j) || !m.keyFree(j):
 		w.fail("job %s started: its channel is paused, or its concurrency key full", j.ID)
 	case k.wants() == 0 || k.Drained || k.Until > m.now || !capable(k, j) || !m.slotFree(k, j):
 		w.fail("job %s started on %s, which waits for %d and cannot take it", j.ID, k.Name, k.wants())
@@ -344,7 +342,7 @@ func (w *world) begin() {
 		switch {
 		case b.active:
 			w.fail("build %s began twice", id)
-		case b.Gate.Key != "" && w.under(b.Gate.Key) >= int(max(b.Gate.Limit, 1)):
+		case b.Gate.Key != "" && !w.m.gateFree(b):
 			w.fail("build %s began, and its concurrency key is full", id)
 		case b.Gate.Key != "" && !atOnce && !slices.Contains(next, b) && !slices.Contains(w.followed.opened, b):
 			w.fail("build %s began before its turn", id)
@@ -354,21 +352,11 @@ func (w *world) begin() {
 	})
 }
 
-// under counts the builds that are under way under a concurrency key.
-func (w *world) under(key string) (n int) {
-	for _, b := range w.m.builds {
-		if b.outcome == 0 && b.active && b.Gate.Key == key {
-			n++
-		}
-	}
-	return n
-}
-
 // nextAtGates gives the next build at each concurrency key: the most urgent, then the oldest.
 func (w *world) nextAtGates() (list []*mBuild) {
 	next := map[string]*mBuild{}
 	for _, b := range w.m.builds {
-		if have := next[b.Gate.Key]; b.outcome == 0 && !b.active && (have == nil || b.Priority > have.Priority) {
+		if have := next[b.Gate.Key]; b.live() && !b.active && (have == nil || b.Priority > have.Priority) {
 			next[b.Gate.Key] = b
 		}
 	}

@@ -94,8 +94,8 @@ func (w *world) largest() job.ID {
 	most := 0
 	for _, b := range w.m.builds {
 		n := 0
-		for j := range b.refs {
-			if j.end == nil && b.outcome == 0 {
+		for _, r := range b.refs {
+			if r.to.end == nil && b.live() {
 				n++
 			}
 		}

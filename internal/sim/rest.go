@@ -54,7 +54,7 @@ func (w *world) rest() {
 func (w *world) unfinished() bool {
 	live := func(j *mJob) bool { return j.end == nil || j.held() }
 	return slices.ContainsFunc(w.m.jobs, live) ||
-		slices.ContainsFunc(w.m.builds, func(b *mBuild) bool { return b.outcome == 0 })
+		slices.ContainsFunc(w.m.builds, (*mBuild).live)
 }
 
 func (w *world) left() (text string) {
@@ -76,7 +76,7 @@ func (w *world) labour() {
 	w.verify()
 	worked := false
 	for _, k := range w.work {
-		if j := w.m.job(k.Lease.Job); !k.over && j != nil && j.last.leased && j.leaseID() == k.Lease {
+		if j := w.m.job(k.Lease.Job); !k.over && j != nil && j.last.leased && j.last.lease() == k.Lease {
 			k.over, worked = true, true
 			w.finish("finish", job.Report{Lease: k.Lease, Outcome: job.Succeeded})
 		}

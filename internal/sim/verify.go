@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"time"
@@ -215,7 +216,7 @@ func (w *world) compareAwaits() {
 		default:
 		}
 		b := w.m.build(c.build)
-		over := c.life != w.life || b == nil || b.outcome != 0
+		over := c.life != w.life || !b.live()
 		if answered != over {
 			w.fail("who waits for build %s is answered: %t, want %t", c.build, answered, over)
 		}
@@ -289,6 +290,9 @@ func (w *world) expect(j *mJob) string {
 		return fmt.Sprintf(line, "Done", j.held(), j.last.Number, 0, time.Duration(0), 0, []string(nil), false, 0, job.Tally{})
 	}
 	d := w.m.demand(j)
+	if d.priority == math.MinInt32 { // nobody's
+		d.priority = 0
+	}
 	return fmt.Sprintf(line, w.stateOf(j), j.held(), j.last.Number, d.priority, d.path+j.Estimate, len(j.blockers()), d.groups, len(d.groups) > 0,
 		max(j.wake, w.m.now), j.tally)
 }
@@ -300,7 +304,7 @@ func (w *world) compareRest(m *job.Machine, s *sched.Scheduler) {
 		have = append(have, fmt.Sprintf("build %s active=%t priority=%d", b.Build.ID, b.Active, b.Build.Priority))
 	}
 	for _, b := range w.m.builds {
-		if b.outcome == 0 {
+		if b.live() {
 			want = append(want, fmt.Sprintf("build %s active=%t priority=%d", b.ID, b.active, b.Priority))
 		}
 	}

@@ -24,7 +24,7 @@ func (w *world) submitLarge() {
 		spec := w.spec()
 		// No job ends before the build is complete: the model does all pieces at one moment.
 		spec.CacheFailure = false
-		if w.m.channel(spec.Channel).Grace != 0 {
+		if w.m.channels[spec.Channel].Grace != 0 {
 			s.Jobs = append(s.Jobs, spec)
 		}
 	}

@@ -33,7 +33,7 @@ func (w *world) anyJob() job.ID {
 func (w *world) anyBuild() job.ID {
 	var live []job.ID
 	for _, b := range w.m.builds {
-		if b.outcome == 0 {
+		if b.live() {
 			live = append(live, b.ID)
 		}
 	}
@@ -51,7 +51,8 @@ func (w *world) cancelJob() {
 	if w.chance(2) {
 		of = w.anyBuild()
 	}
-	var named, builds []job.ID
+	var named []job.ID
+	var builds []*mBuild
 	w.do(fmt.Sprintf("cancel %s force %t of %s", short(id), force, short(of)), func(ctx context.Context) error {
 		named = nil
 		err := w.q.CancelJob(ctx, id, of, force, "")
@@ -66,7 +67,7 @@ func (w *world) cancelJob() {
 		kind, builds = w.m.cancelJob(id, of, force)
 		return kind
 	}, func() {
-		if !slices.Equal(named, builds) {
+		if !slices.EqualFunc(named, builds, func(id job.ID, b *mBuild) bool { return id == b.ID }) {
 			w.fail("the refusal names %v, want %v", named, builds)
 		}
 	})
@@ -95,7 +96,7 @@ func (w *world) bumpOf(id job.ID) {
 		switch {
 		case priority > job.MaxPriority:
 			return invalid
-		case b == nil || b.outcome != 0:
+		case !b.live():
 			return notFound
 		}
 		b.Priority = priority
@@ -127,7 +128,7 @@ func (w *world) pardon() {
 		if k == nil {
 			return notFound
 		}
-		k.Faults, k.Until = 0, 0
+		k.pardon()
 		return done
 	})
 }
@@ -167,7 +168,7 @@ func (w *world) deleteJob() {
 		w.verify()
 		w.seen["delete waits"]++
 		if w.chance(2) {
-			w.finish("confirm", job.Report{Lease: j.leaseID(), Outcome: job.Cancelled})
+			w.finish("confirm", job.Report{Lease: j.last.lease(), Outcome: job.Cancelled})
 		}
 		for j.held() && len(answer) == 0 {
 			w.sleep(max(time.Second, j.last.deadline.Sub(w.m.now)))
@@ -258,18 +259,16 @@ func (w *world) explain(id job.ID) {
 	if !j.waiting() {
 		return
 	}
-	policy := w.m.channel(j.Channel)
 	isReady := w.m.ready(j)
 	unserved, _ := w.m.unserved(j)
-	twin := func(k *mJob) bool { return k.held() && k.Identity() == j.Identity() }
 	for what, want := range map[string]bool{
 		sched.WaitsForDependency: len(j.blockers()) > 0,
 		sched.NotUnderWay:        len(w.m.demand(j).groups) == 0,
 		sched.WaitsUntil:         j.wake > w.m.now && j.last.Number == 0,
 		sched.BacksOff:           j.wake > w.m.now && j.last.Number > 0,
-		sched.WaitsForTwin:       slices.ContainsFunc(w.m.jobs, twin),
+		sched.WaitsForTwin:       w.m.twin(j) != nil,
 		sched.NoWorker:           unserved,
-		sched.ChannelPaused:      isReady && (policy.Paused || slices.Contains(policy.PausedKinds, j.Kind)),
+		sched.ChannelPaused:      isReady && w.m.paused(j),
 		sched.KeyFull:            isReady && !w.m.keyFree(j),
 	} {
 		given := slices.ContainsFunc(e.Reasons, func(r sched.Reason) bool { return r.What == what })

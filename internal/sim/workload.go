@@ -116,7 +116,7 @@ func (w *world) put(c job.Channel) {
 
 func (w *world) setChannel() {
 	c := w.policy(pick(w, channels...))
-	old := w.m.channel(c.Name)
+	old := w.m.channels[c.Name]
 	c.Paused, c.PausedKinds = old.Paused, old.PausedKinds
 	w.put(c)
 }
@@ -130,7 +130,7 @@ func (w *world) pauseTo(name, kind string, paused bool) {
 	w.do(fmt.Sprintf("pause %q %q %t", name, kind, paused), func(ctx context.Context) error {
 		return w.q.Pause(ctx, name, kind, paused)
 	}, func() string {
-		c := w.m.channel(name)
+		c := w.m.channels[name]
 		if kind == "" {
 			c.Paused = paused
 		} else {

@@ -65,7 +65,7 @@ func Run(seed uint64, steps int, settle func()) (res Result, err error) {
 		}
 		w.stop()
 	}()
-	w.m.drawnWake, w.m.drawnUntil, w.m.drawnRoot, w.m.drawnKept = w.drawnWake, w.drawnUntil, w.drawnRoot, w.drawnKept
+	w.m.drawn = w
 	if w.size.budget > 0 {
 		w.m.lead = w.follow
 	}
