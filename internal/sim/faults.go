@@ -3,6 +3,7 @@ package sim
 import (
 	"context"
 	"errors"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -41,6 +42,7 @@ var errInjected = errors.New("injected fault")
 type store struct {
 	*memory.Store
 	turns        atomic.Int64 // the world's: what it wrote and read before is the owner's to see
+	mu           sync.Mutex   // a commit and a lookup may be under way at the same time; guards what follows, to at
 	armed, fired fault
 	spare        int           // commits, or lookups, that the fault lets pass
 	at           job.Time      // of the batch that met the fault
@@ -96,8 +98,21 @@ type batch struct {
 	behind  bool // the round left consequences to the next, or nobody can say
 }
 
+// spared reports whether a commit, or a lookup, passes in any case.
+func (s *store) spared(lookup bool) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.spare == 0 || (s.armed == lookupFails) != lookup {
+		return false
+	}
+	s.spare--
+	return true
+}
+
 // fire reports whether the fault is armed, and disarms it.
 func (s *store) fire(f fault, at job.Time) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	if s.armed != f || s.spare > 0 {
 		return false
 	}
@@ -120,9 +135,11 @@ func (s *store) pause() {
 // Load implements queue.Store; it ends the fault down.
 func (s *store) Load(ctx context.Context, fn func(job.Change) error) (queue.Head, error) {
 	s.turns.Load()
+	s.mu.Lock()
 	if s.armed == down && s.fired == down {
 		s.armed = noFault
 	}
+	s.mu.Unlock()
 	s.pause()
 	s.round = round{wrong: s.wrong}
 	s.loaded = job.At(time.Now())
@@ -138,12 +155,9 @@ func (s *store) Commit(ctx context.Context, b *queue.Batch) error {
 		s.held.Store(false)
 	}
 	s.pause()
-	if s.spare > 0 && s.armed != lookupFails {
-		s.spare--
-		defer func(f fault) { s.armed = f }(s.armed)
-		s.armed = noFault
-	}
+	spared := s.spared(false)
 	switch {
+	case spared:
 	case s.fire(failsOnce, b.At), s.fire(down, b.At):
 		s.slow = true
 		return errInjected
@@ -160,6 +174,7 @@ func (s *store) Commit(ctx context.Context, b *queue.Batch) error {
 	}
 	s.batches = append(s.batches, batch{b.Number, b.At, b.Changes, feed, s.aloft.marks, s.aloft.behind})
 	switch {
+	case spared:
 	case s.fire(ambiguous, b.At):
 		return errInjected
 	case s.fire(blindAmbiguous, b.At):
@@ -185,9 +200,7 @@ func (s *store) Committed(ctx context.Context, number uint64) (bool, error) {
 // Lookup implements queue.Store.
 func (s *store) Lookup(ctx context.Context, q *queue.Query) (*queue.Found, error) {
 	s.turns.Load()
-	if s.armed == lookupFails && s.spare > 0 {
-		s.spare--
-	} else if s.fire(lookupFails, job.At(time.Now())) {
+	if !s.spared(true) && s.fire(lookupFails, job.At(time.Now())) {
 		return nil, errInjected
 	}
 	return s.Store.Lookup(ctx, q)
