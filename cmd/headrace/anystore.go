@@ -57,10 +57,6 @@ func addressOf(files []string, store string) (address, error) {
 	return a, nil
 }
 
-func isURL(store string) bool {
-	return strings.HasPrefix(store, "postgres://") || strings.HasPrefix(store, "postgresql://")
-}
-
 // String names the store to a person, without the password that a URL may have.
 func (a *address) String() string {
 	switch {

@@ -37,7 +37,7 @@ logs are not part of it. headrace restore makes a store of it, and headrace chec
 			return interruptible(cmd, func(ctx context.Context) error { return a.backup(ctx, to) })
 		},
 	}
-	cmd.Flags().StringVar(&store, "store", "", storeUse)
+	storeVar(cmd.Flags(), &store, "store", storeUse)
 	cmd.Flags().StringVar(&to, "to", "", "the new `file`")
 	return cmd
 }
@@ -93,7 +93,7 @@ folder's store can be restored into PostgreSQL, and the other way round.
 			return a.load(cmd.Context(), in)
 		},
 	}
-	cmd.Flags().StringVar(&store, "store", "", storeUse)
+	storeVar(cmd.Flags(), &store, "store", storeUse)
 	cmd.Flags().StringVar(&from, "from", "", "the backup, a `file`")
 	return cmd
 }

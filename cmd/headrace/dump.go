@@ -41,7 +41,7 @@ there with what is wrong with it ("error") and its bytes ("raw"), and is loaded 
 			})
 		},
 	}
-	cmd.Flags().StringVar(&store, "store", "", storeUse)
+	storeVar(cmd.Flags(), &store, "store", storeUse)
 	cmd.Flags().StringVar(&to, "to", "", "write into this new `file`, which only you may read")
 	return cmd
 }
@@ -74,7 +74,7 @@ The numbers of a dump's lines are counted at its end, so that what was filtered 
 			return a.load(cmd.Context(), in)
 		},
 	}
-	cmd.Flags().StringVar(&store, "store", "", storeUse)
+	storeVar(cmd.Flags(), &store, "store", storeUse)
 	cmd.Flags().StringVar(&from, "from", stream, "read the dump from this `file`; - is standard input")
 	return cmd
 }

@@ -44,9 +44,6 @@ it may have run for longer.
   headrace history build.yaml --job test`,
 		Args: arguments(1, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if limit < 1 || limit > 10_000 {
-				return usage("--limit %d: want 1 to 10000", limit)
-			}
 			out := bufio.NewWriter(cmd.OutOrStdout())
 			t := teller{place: placeOf(args[0], folder), out: out}
 			if asJSON {
@@ -60,7 +57,7 @@ it may have run for longer.
 		},
 	}
 	readFlags(cmd, &folder, &asJSON)
-	cmd.Flags().IntVar(&limit, "limit", 10, "show so many runs, or jobs, at most")
+	wholeVar(cmd.Flags(), &limit, "limit", "", 10, 1, 10_000, "show so many runs, or jobs, at most")
 	cmd.Flags().StringVar(&name, "job", "", "show the jobs of this `name` only, with their attempts")
 	return cmd
 }

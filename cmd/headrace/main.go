@@ -211,11 +211,12 @@ takes, keeps what came of it, and can always say why a job is or is not running.
 		Version:       version,
 		SilenceUsage:  true,
 		SilenceErrors: true,
-		PersistentPreRun: func(cmd *cobra.Command, _ []string) {
+		PersistentPreRunE: func(cmd *cobra.Command, _ []string) error {
 			cmd.Annotations = map[string]string{beganKey: "yes"}
 			if cmd.Name() != "run" { // It ends its jobs first.
 				endAt(exitQuit, syscall.SIGQUIT)
 			}
+			return checkStores(cmd)
 		},
 	}
 	root.SetVersionTemplate("headrace {{.Version}}\n")

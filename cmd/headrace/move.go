@@ -49,8 +49,8 @@ nobody go on with both. Logs stay where they are.
 			return err
 		},
 	}
-	cmd.Flags().StringVar(&from, "from", "", "the `store` that is to be copied")
-	cmd.Flags().StringVar(&to, "to", "", "the `store` that is to be made")
+	storeVar(cmd.Flags(), &from, "from", "the `store` that is to be copied")
+	storeVar(cmd.Flags(), &to, "to", "the `store` that is to be made")
 	return cmd
 }
 

@@ -44,7 +44,7 @@ With --json it is one object: builds, jobs, logs and bytes that went, kept (succ
 
 ` + exitHelp,
 		Example: `  headrace prune build.yaml --keep 20
-  headrace prune build.yaml --older-than 720h --dry-run`,
+  headrace prune build.yaml --older-than 30d --dry-run`,
 		Args: arguments(0, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			a, err := addressOf(args, o.store)
@@ -52,11 +52,8 @@ With --json it is one object: builds, jobs, logs and bytes that went, kept (succ
 				return err
 			}
 			age, keep := cmd.Flags().Changed("older-than"), cmd.Flags().Changed("keep")
-			switch {
-			case !age && !keep:
+			if !age && !keep {
 				return usage("say with --older-than or --keep what is to go")
-			case o.keep < 0:
-				return usage("--keep %d: want 0 or more", o.keep)
 			}
 			p := &pruner{pruneOptions: o, place: a.place, before: math.MaxInt64}
 			if age {
@@ -69,9 +66,9 @@ With --json it is one object: builds, jobs, logs and bytes that went, kept (succ
 			return errors.Join(p.tell(out), out.Flush())
 		},
 	}
-	cmd.Flags().StringVar(&o.store, "store", "", storeUse)
-	spanVar(cmd.Flags(), &o.older, "older-than", 0, "forget what ended so long ago, as in 720h")
-	cmd.Flags().IntVar(&o.keep, "keep", 0, "keep the newest `N` runs")
+	storeVar(cmd.Flags(), &o.store, "store", storeUse)
+	spanVar(cmd.Flags(), &o.older, "older-than", 0, "forget what ended so long ago, as in 30d or 12h")
+	wholeVar(cmd.Flags(), &o.keep, "keep", "", 0, 0, math.MaxInt32, "keep the newest `N` runs")
 	cmd.Flags().BoolVar(&o.all, "all", false, "also forget successes that the next run could use")
 	cmd.Flags().BoolVarP(&o.dryRun, "dry-run", "n", false, "only tell what would go")
 	cmd.Flags().BoolVar(&o.json, "json", false, "print JSON")

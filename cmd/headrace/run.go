@@ -31,6 +31,9 @@ type runOptions struct {
 	retryDelay time.Duration
 }
 
+// maxSlots is how many jobs a run may have at once.
+const maxSlots = 10_000
+
 const runHelp = `Run the jobs of a graph file here and now, or only the targets and what they need. A target is the name
 of a job, of a matrix job (all its variants), or a glob. FILE may be a named pipe, or - for standard input: then the jobs run
 in the current folder, and logs, why and history find them by the name -.
@@ -103,7 +106,7 @@ func newRun() *cobra.Command {
 		},
 	}
 	f := cmd.Flags()
-	f.IntVarP(&o.slots, "jobs", "j", runtime.NumCPU(), "run so many jobs at once")
+	wholeVar(f, &o.slots, "jobs", "j", min(runtime.NumCPU(), maxSlots), 1, maxSlots, "run so many jobs at once")
 	f.BoolVarP(&o.keepGoing, "keep-going", "k", false, "after a failure, run all that can still be run")
 	f.BoolVarP(&o.dryRun, "dry-run", "n", false, "show the plan: order, critical path, width; run nothing")
 	f.BoolVar(&o.json, "json", false, "print one JSON event a line")
@@ -111,7 +114,7 @@ func newRun() *cobra.Command {
 	f.BoolVar(&o.fresh, "fresh", false, "start over: run also what ended well before")
 	f.BoolVarP(&o.quiet, "quiet", "q", false, "print failures and the summary only")
 	f.StringVar(&o.colour, "color", "auto", "colours: auto, always or never (NO_COLOR counts, too)")
-	f.StringVar(&o.store, "store", "", "keep the store in this `folder` instead of .headrace/NAME beside the file, or in a PostgreSQL database: postgres://HOST/NAME")
+	storeVar(f, &o.store, "store", "keep the store in this `folder` instead of .headrace/NAME beside the file, or in a PostgreSQL database: postgres://HOST/NAME")
 	f.StringVar(&limit, "log-limit", "0", "end a job as failed when it writes more output, as in 10MiB; 0: 64MiB")
 	f.StringSliceVar(&o.features, "feature", nil, "a feature that this machine has; may be repeated")
 	spanVar(f, &o.retryDelay, "retry-delay", time.Minute, "wait so long before a second attempt after a fault of the infrastructure; three times as long before each further one")
@@ -121,8 +124,6 @@ func newRun() *cobra.Command {
 // check refuses flags that make no sense.
 func (o *runOptions) check() error {
 	switch {
-	case o.slots < 1 || o.slots > 10_000:
-		return usage("--jobs %d: want 1 to 10000", o.slots)
 	case o.picture != "" && o.picture != "dot" && o.picture != "svg":
 		return usage("--graph %q: want dot or svg", o.picture)
 	case o.colour != "auto" && o.colour != "always" && o.colour != "never":

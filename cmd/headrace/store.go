@@ -35,7 +35,7 @@ func placeOf(file, folder string) place {
 	if isStream(file) {
 		p.file = stream
 	}
-	if isAddress(folder) {
+	if isURL(folder) {
 		p.address = folder
 	}
 	if folder == "" || p.address != "" {
@@ -45,11 +45,6 @@ func placeOf(file, folder string) place {
 		}
 	}
 	return p
-}
-
-// isAddress reports whether the place that the user wants is a database.
-func isAddress(folder string) bool {
-	return strings.HasPrefix(folder, "postgres://") || strings.HasPrefix(folder, "postgresql://")
 }
 
 // name is what people are told of the store's place. It has no password.

@@ -57,7 +57,7 @@ job, until), start (a guess), text.
 
 // readFlags are those of the commands that read a store.
 func readFlags(cmd *cobra.Command, folder *string, asJSON *bool) {
-	cmd.Flags().StringVar(folder, "store", "", "the `folder` of the store, or its database, if run had --store, too")
+	storeVar(cmd.Flags(), folder, "store", "the `folder` of the store, or its database, if run had --store, too")
 	cmd.Flags().BoolVar(asJSON, "json", false, "print JSON")
 }
 
