@@ -89,7 +89,7 @@ func (p place) graph() string {
 	if p.file == stream {
 		return "/dev/stdin" // No name of a file has a slash.
 	}
-	return filepath.Base(target(p.file))
+	return strings.ToValidUTF8(filepath.Base(target(p.file)), "\ufffd")
 }
 
 // claimDatabase refuses a store that has the runs of another graph file: jobs are known by their names, which mean something else

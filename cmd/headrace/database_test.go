@@ -64,6 +64,9 @@ func TestStoreInADatabase(t *testing.T) {
 			t.Errorf("headrace %v of another file says\n%s", command, out)
 		}
 	}
+	if _, err := os.Stat(filepath.Join(dir, ".headrace", "other.yaml")); err == nil {
+		t.Error("the run that was refused left its folder")
+	}
 }
 
 func TestDatabaseThatIsNotThere(t *testing.T) {
@@ -73,6 +76,9 @@ func TestDatabaseThatIsNotThere(t *testing.T) {
 	out := tell(t, dir, exitMachine, "run", "g.yaml", "--store", "postgres://me:secret@/none?host="+dir)
 	if strings.Contains(out, "secret") || !strings.Contains(out, "connect") {
 		t.Errorf("the run says\n%s", out)
+	}
+	if _, err := os.Stat(filepath.Join(dir, ".headrace")); err == nil {
+		t.Error("the run that was refused left its folder")
 	}
 	out = tell(t, dir, exitOK, "why", "g.yaml", "a", "--store", newDatabase(t)+"&password=secret")
 	if strings.Contains(out, "secret") || !strings.Contains(out, `no run has asked for job "a" yet`) {

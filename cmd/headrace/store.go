@@ -75,11 +75,8 @@ func target(file string) string {
 func (p place) label() string { return filepath.Join(p.dir, "graph") }
 
 // claim keeps the store to one graph file: jobs are known by their names, which mean something else in another. The file is
-// noted as a path from the store's folder, so that both may be moved together.
+// noted as a path from the store's folder, so that both may be moved together. The caller has seen to it that no other has it (check).
 func (p place) claim() error {
-	if err := p.check(); err != nil {
-		return err
-	}
 	path, err := p.relative()
 	if err != nil {
 		return err
@@ -156,22 +153,40 @@ type engineStore interface {
 	InPlace() error
 }
 
-// own opens the store for a run, and makes it if there is none.
+// own opens the store for a run, and makes it if there is none. Where that is refused, nothing is made.
 func (p place) own(ctx context.Context) (engineStore, error) {
+	if p.address == "" {
+		if err := p.makeFolder(); err != nil {
+			return nil, err
+		}
+		return sqlite.Open(ctx, p.database(), sqlite.Options{})
+	}
+	if err := p.check(); err != nil {
+		return nil, err
+	}
+	s, err := p.ownDatabase(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if err := p.makeFolder(); err != nil { // of the logs
+		return nil, errors.Join(err, s.Close())
+	}
+	return s, nil
+}
+
+// makeFolder makes the folder of the store, or of the logs alone, for this graph file.
+func (p place) makeFolder() error {
+	if err := p.check(); err != nil {
+		return err
+	}
 	if err := os.MkdirAll(p.logs(), 0o755); err != nil {
 		err = fmt.Errorf("make the store: %w", err)
 		if errors.Is(err, fs.ErrPermission) {
 			err = &sqlite.FileError{Path: p.database(), Fault: sqlite.Denied, Err: err}
 		}
-		return nil, err
+		return err
 	}
-	if err := p.claim(); err != nil {
-		return nil, err
-	}
-	if p.address != "" {
-		return p.ownDatabase(ctx)
-	}
-	return sqlite.Open(ctx, p.database(), sqlite.Options{})
+	return p.claim()
 }
 
 // owner names this place to what runs for it: the same text each time, and another one for each place, also if both can be
