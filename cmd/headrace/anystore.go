@@ -101,16 +101,44 @@ func (a *address) open(ctx context.Context) (anyReader, error) {
 	}
 	r, err := sqlite.OpenReadOnly(ctx, a.path)
 	if errors.Is(err, fs.ErrNotExist) {
+		if kind := kindOfFile(a.file); kind != "" && !strings.HasPrefix(kind, "a graph") {
+			return nil, usage("%s is %s", a.file, kind)
+		}
 		return nil, usage("there is no store in %s", a)
 	}
 	var file *sqlite.FileError
 	if a.dir == "" && errors.As(err, &file) && file.Fault == sqlite.Damaged { // Its folder may hold anything else.
+		if kind := kindOfFile(a.path); kind != "" {
+			return nil, usage("%s is %s", a, kind)
+		}
 		return nil, &exit{exitMachine, fmt.Errorf("the file %s is damaged, or no store of headrace", a)}
 	}
 	if err != nil {
 		return nil, err
 	}
 	return r, nil
+}
+
+// kindOfFile says what a file is that was taken for something else, and what is to be done with it; "": nobody knows.
+func kindOfFile(path string) string {
+	if ok, err := isDatabase(path); err == nil && ok {
+		return "a database file, as headrace backup writes; use it with --store, or make a store of it: headrace restore --from " + shellWord(path)
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		return ""
+	}
+	defer f.Close() // Only read from.
+	head := make([]byte, 256)
+	n, _ := io.ReadFull(f, head) // A short file is one, too.
+	if first, _, _ := strings.Cut(string(head[:n]), "\n"); strings.HasPrefix(first, `{"headrace":`) {
+		return "a dump; make a store of it: headrace load --from " + shellWord(path)
+	}
+	switch filepath.Ext(path) {
+	case ".yaml", ".yml", ".json":
+		return "a graph file, as its name says; name it without --store or --from"
+	}
+	return ""
 }
 
 // checkClaim refuses a graph file whose store is another's.

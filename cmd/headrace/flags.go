@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"os"
 	"strconv"
 	"strings"
 
@@ -41,7 +42,10 @@ func checkStores(cmd *cobra.Command) (err error) {
 		}
 		store := f.Value.String()
 		scheme, _, url := strings.Cut(store, "://")
+		info, missing := os.Stat(store)
 		switch {
+		case missing == nil && !info.IsDir() && cmd.Flags().NArg() > 0:
+			err = usage("--%s: %s is a file: beside a graph file want a folder, or a database as postgres://HOST/NAME", f.Name, store)
 		case store == "":
 			err = usage("--%s is empty: want a folder, or a database as postgres://HOST/NAME", f.Name)
 		case url && !isURL(store):

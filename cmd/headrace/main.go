@@ -161,7 +161,7 @@ func explain(err error) string {
 	case errors.As(err, &held):
 		return held.Error()
 	case errors.As(err, &failed):
-		return "the database cannot be reached: " + strings.Join(reasons(failed, nil), "; ")
+		return unreached("the database", failed)
 	case errors.As(err, &file):
 		return advise(file)
 	case driver.ErrCode(err).ToPrimary() == driver.ResultIOErr:

@@ -36,7 +36,7 @@ func newPrune() *cobra.Command {
 		Short: "Forget old runs, with their jobs and logs",
 		Long: `Take runs that have ended out of the store of a graph file, or of the one that --store names: those that ended before the
 given time, but for the newest N, where both are given. With them go their ended jobs that no other run names, with attempts,
-results and logs. What an unfinished job may read stays, and so does the newest success of each job (by its name, or its key
+results and logs; of a store in PostgreSQL the logs go only where FILE is named, and of those only the ones beside it. What an unfinished job may read stays, and so does the newest success of each job (by its name, or its key
 if it has none), which serves the next run; --all gives those up, too. Nobody may be using the store meanwhile, but for --dry-run,
 which tells what would go.
 
@@ -286,8 +286,15 @@ func (p *pruner) tell(out *bufio.Writer) error {
 		word = "would forget"
 	}
 	w := &p.went
+	if w.Builds+w.Jobs+w.Kept+w.Busy == 0 {
+		_, err := fmt.Fprintln(out, "nothing to forget")
+		return err
+	}
 	_, err := fmt.Fprintf(out, "%s %s and %s, with %s of %s\n", word, progress.Count(w.Builds, "run"), progress.Count(w.Jobs, "job"),
 		progress.Count(w.Logs, "log"), progress.Count(int(w.Bytes), "byte"))
+	if err == nil && p.place.dir == "" && w.Jobs > 0 {
+		_, err = fmt.Fprintln(out, "the logs are beside the graph file, in .headrace/NAME/logs of each machine that ran it, and stay; to have those here go, too, name FILE")
+	}
 	if err == nil && w.Kept > 0 {
 		_, err = fmt.Fprintf(out, "%s that the next run can use %s (--all gives them up, too)\n", progress.Count(w.Kept, "old job"), stays(w.Kept))
 	}
