@@ -221,5 +221,6 @@ takes, keeps what came of it, and can always say why a job is or is not running.
 	}
 	root.SetVersionTemplate("headrace {{.Version}}\n")
 	root.AddCommand(newRun(), newWhy(), newLogs(), newHistory(), newDump(), newLoad(), newBackup(), newRestore(), newMove(), newCheck(), newPrune(), newSchema(), newMan())
+	wrapHelp(root)
 	return root
 }
