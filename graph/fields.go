@@ -75,11 +75,11 @@ func (t *target) field(f *field) {
 	case "retry-on":
 		t.retryOn(n)
 	case "features":
-		t.job.Features = t.texts(n, f.name, t.lim.Name, plainText)
+		t.job.Features = t.texts(n, f.name, t.lim.Features, t.lim.Name, oneWord)
 		slices.Sort(t.job.Features)
 		t.job.Features = slices.Compact(t.job.Features)
 	case "outputs":
-		t.job.Outputs = t.texts(n, f.name, t.lim.Text, badGlob)
+		t.job.Outputs = t.texts(n, f.name, t.lim.List, t.lim.Text, badGlob)
 	default:
 		t.scalarField(f.name, n)
 	}
@@ -129,6 +129,14 @@ func plainText(s string) string {
 	return ""
 }
 
+// oneWord tells what is wrong with a text that stands in lists joined by blanks.
+func oneWord(s string) string {
+	if strings.ContainsAny(s, " \t") {
+		return "expected no blank, found " + quote(s)
+	}
+	return plainText(s)
+}
+
 // text decodes a string that may refer to matrix variables.
 func (t *target) text(n *node, name string, most int, check func(string) string) string {
 	if n.kind != text {
@@ -158,8 +166,8 @@ func (t *target) textOK(n *node, name string, most int) bool {
 	return t.variables(n, name)
 }
 
-// texts decodes a list of strings; one string is a list of one.
-func (t *target) texts(n *node, name string, most int, check func(string) string) []string {
+// texts decodes a list of at most so many strings of at most so many bytes; one string is a list of one.
+func (t *target) texts(n *node, name string, many, most int, check func(string) string) []string {
 	switch n.kind {
 	case text:
 		return []string{t.text(n, name, most, check)}
@@ -168,8 +176,8 @@ func (t *target) texts(n *node, name string, most int, check func(string) string
 		t.wrong(n, name, "a list of strings")
 		return nil
 	}
-	if len(n.items) > t.lim.List {
-		t.add(n.at, "%s: more than %d entries", name, t.lim.List)
+	if len(n.items) > many {
+		t.add(n.at, "%s: more than %d entries", name, many)
 		return nil
 	}
 	if len(n.items) == 0 {

@@ -1,6 +1,10 @@
 package graph
 
-import "fmt"
+import (
+	"fmt"
+
+	"github.com/headrace/headrace/job"
+)
 
 // Limits bound what Parse takes. Each holds before memory is used for what is over it. A field that
 // is 0 or less means its value in DefaultLimits.
@@ -25,17 +29,20 @@ type Limits struct {
 	Needs int
 	// Edges is the number of needs in the whole graph.
 	Edges int
-	// List is the number of features, outputs, or values of a matrix axis of one job.
+	// List is the number of outputs, or values of a matrix axis of one job.
 	List int
+	// Features is the number of features of one job. The engine takes job.MaxFeatures.
+	Features int
 }
 
 // DefaultLimits gives what `headrace run` takes: a million jobs and ten million needs in a file of
 // 1 GiB; a job of 4 MiB with a command of 1 MiB, an environment of 1 MiB, 10,000 needs and lists of
-// 1,000; names of 128 bytes and texts of 4,096.
+// 1,000, but 64 features; names of 128 bytes and texts of 4,096.
 func DefaultLimits() Limits {
 	return Limits{
 		Jobs: 1_000_000, File: 1 << 30, Job: 4 << 20, Command: 1 << 20, Name: 128, Text: 4096,
 		Env: 1 << 20, Needs: 10_000, Edges: 10_000_000, List: 1_000,
+		Features: job.MaxFeatures,
 	}
 }
 
@@ -59,6 +66,7 @@ func (l Limits) withDefaults() Limits {
 		{&l.Needs, &d.Needs},
 		{&l.Edges, &d.Edges},
 		{&l.List, &d.List},
+		{&l.Features, &d.Features},
 	} {
 		if *f.have <= 0 {
 			*f.have = *f.want

@@ -9,6 +9,7 @@ import (
 	"testing/iotest"
 
 	"github.com/headrace/headrace/graph"
+	"github.com/headrace/headrace/job"
 )
 
 // TestLimits has for each limit a file just within it and one just over.
@@ -118,6 +119,17 @@ func TestLimits(t *testing.T) {
 			"1:51: needs: more than 2 in all",
 		},
 		"list": {graph.Limits{List: 2}, one(`"outputs": ["a", "b"]`), one(`"outputs": ["a", "b", "c"]`), "1:40: outputs: more than 2 entries"},
+		"features": {
+			graph.Limits{},
+			one(`"features": [` + letters(job.MaxFeatures) + `]`), one(`"features": [` + letters(job.MaxFeatures+1) + `]`),
+			"1:41: features: more than 64 entries",
+		},
+		"feature with a blank": {graph.Limits{}, one(`"features": ["a-b"]`), one(`"features": ["a b"]`), `1:42: features: expected no blank, found "a b"`},
+		"blank put into a feature": {
+			graph.Limits{},
+			one(`"features": "${matrix.x}", "matrix": {"x": ["ab"]}`), one(`"features": "${matrix.x}", "matrix": {"x": ["a b"]}`),
+			`1:41: features: variant "a:a_b": expected no blank, found "a b"`,
+		},
 		"axis": {graph.Limits{List: 2}, one(`"matrix": {"x": [1, 2]}`), one(`"matrix": {"x": [1, 2, 3]}`), "1:45: matrix: x: more than 2 values"},
 		"entries": {
 			graph.Limits{List: 1},
@@ -212,6 +224,15 @@ func TestRefusedBeforeItIsInMemory(t *testing.T) {
 			}
 		})
 	}
+}
+
+// letters gives so many strings of JSON.
+func letters(n int) string {
+	list := make([]string, n)
+	for i := range list {
+		list[i] = fmt.Sprintf("%q", fmt.Sprintf("f%d", i))
+	}
+	return strings.Join(list, ", ")
 }
 
 func manyVars(n int) string {

@@ -172,7 +172,7 @@ func TestSchemaAndParserAgree(t *testing.T) {
 		`null`, `true`, `0`, `1`, `-1`, `1.5`, `255`, `256`, `1000000`, `1000001`, `""`, `"x"`, `"/x"`, `"5m"`, `"1h5m"`, `"+1.5h"`, `".5s"`,
 		`1.0`, `-1.0`, `0.0`, `-0`, `0e0`, `1e1`, `1E+1`, `10e-1`, `1e-1`, `1e3`, `1e4`, `255.0`, `255.5`, `[1.0]`, `[1e2, 255.0]`, `[1e3]`, `[1.5]`,
 		`"1.0"`, `"1e1"`, `"00"`, `"5m0"`, `"-0s"`, `"-0"`, `"+0"`, `"1us"`, `"0.0s"`,
-		`"5"`, `"-5m"`, `"m"`, `"0"`, `"b"`, `" "`, `[""]`, `[]`, `["x"]`, `["b"]`, `[1]`, `[1, "x"]`, `[true, "x"]`, `[0]`, `[null]`, `[[]]`, `["/x"]`, `[""]`,
+		`"5"`, `"-5m"`, `"m"`, `"0"`, `"b"`, `" "`, `"a b"`, `["a b"]`, `"a\tb"`, `[""]`, `[]`, `["x"]`, `["b"]`, `[1]`, `[1, "x"]`, `[true, "x"]`, `[0]`, `[null]`, `[[]]`, `["/x"]`, `[""]`,
 		`{}`, `{"b": null}`, `{"b": "finish"}`, `{"b": "x"}`, `{"A": 1, "B": true, "C": null}`, `{"": 1}`, `{"A=B": 1}`, `{"A": []}`, `{"A": ["x"]}`,
 		`{"A": ["x", "x"]}`, `{"1": ["x"]}`, `{"A": ["x"], "include": [], "exclude": []}`, `{"include": [{"A": 1}]}`, `{"include": [{}]}`,
 		`{"A": [null]}`, `{"A": ["x"], "include": [{"A": "x", "B": 2}]}`,
@@ -210,6 +210,13 @@ func TestSchemaAndParserAgree(t *testing.T) {
 			if f != "matrix" && f != "needs" {
 				check(fmt.Sprintf(`{"jobs": {"a": {"run": "x"}}, "defaults": {%q: %s}}`, f, value))
 			}
+		}
+	}
+	for _, most := range []int{64, 1000, 10_000} { // of one list; names are words, globs and jobs alike
+		for _, n := range []int{most, most + 1} {
+			check(fmt.Sprintf(`{"jobs": {"a": {"run": "x", "features": [%s]}}}`, letters(n)))
+			check(fmt.Sprintf(`{"jobs": {"a": {"run": "x", "outputs": [%s]}}}`, letters(n)))
+			check(fmt.Sprintf(`{"jobs": {"a": {"run": "x", "needs": [%s]}}}`, letters(n)))
 		}
 	}
 	for _, name := range []string{"a", "_", "a.:/+@-b", "-a", "", "a b", "é", strings.Repeat("x", 128), strings.Repeat("x", 129)} {

@@ -75,8 +75,10 @@ func (v *variant) fault(field, text string) string {
 	switch field {
 	case "run", "env":
 		return ""
-	case "system", "features":
+	case "system":
 		most = v.lim.Name
+	case "features":
+		most, check = v.lim.Name, oneWord
 	case "outputs":
 		check = badGlob
 	}

@@ -50,6 +50,6 @@ func (e *HeldError) Error() string {
 	if e.PID == 0 {
 		return "the store is in use by another process"
 	}
-	return fmt.Sprintf("the store is in use by process %d on %s since %s; stop that process first",
+	return fmt.Sprintf("the store is in use by process %d on %s since %s; wait for it, or stop it",
 		e.PID, e.Host, e.Since.Local().Format(time.DateTime+" MST"))
 }

@@ -45,10 +45,7 @@ func addressOf(files []string, store string) (address, error) {
 		}
 		return a, nil
 	}
-	if info, err := os.Stat(store); err == nil && !info.IsDir() {
-		if len(files) > 0 {
-			return a, usage("--store %s is a file, which is for no graph file: do not name one with it", store)
-		}
+	if info, err := os.Stat(store); err == nil && !info.IsDir() && len(files) == 0 {
 		a.path = store
 		return a, nil
 	}
@@ -59,10 +56,6 @@ func addressOf(files []string, store string) (address, error) {
 	}
 	a.path = a.place.database()
 	return a, nil
-}
-
-func isURL(store string) bool {
-	return strings.HasPrefix(store, "postgres://") || strings.HasPrefix(store, "postgresql://")
 }
 
 // String names the store to a person, without the password that a URL may have.
@@ -109,16 +102,44 @@ func (a *address) open(ctx context.Context) (anyReader, error) {
 	}
 	r, err := sqlite.OpenReadOnly(ctx, a.path)
 	if errors.Is(err, fs.ErrNotExist) {
+		if kind := kindOfFile(a.file); kind != "" && !strings.HasPrefix(kind, "a graph") {
+			return nil, usage("%s is %s", a.file, kind)
+		}
 		return nil, usage("there is no store in %s", a)
 	}
 	var file *sqlite.FileError
 	if a.dir == "" && errors.As(err, &file) && file.Fault == sqlite.Damaged { // Its folder may hold anything else.
+		if kind := kindOfFile(a.path); kind != "" {
+			return nil, usage("%s is %s", a, kind)
+		}
 		return nil, &exit{exitMachine, fmt.Errorf("the file %s is damaged, or no store of headrace", a)}
 	}
 	if err != nil {
 		return nil, err
 	}
 	return r, nil
+}
+
+// kindOfFile says what a file is that was taken for something else, and what is to be done with it; "": nobody knows.
+func kindOfFile(path string) string {
+	if ok, err := isDatabase(path); err == nil && ok {
+		return "a database file, as headrace backup writes; use it with --store, or make a store of it: headrace restore --from " + shellWord(path)
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		return ""
+	}
+	defer f.Close() // Only read from.
+	head := make([]byte, 256)
+	n, _ := io.ReadFull(f, head) // A short file is one, too.
+	if first, _, _ := strings.Cut(string(head[:n]), "\n"); strings.HasPrefix(first, `{"headrace":`) {
+		return "a dump; make a store of it: headrace load --from " + shellWord(path)
+	}
+	switch filepath.Ext(path) {
+	case ".yaml", ".yml", ".json":
+		return "a graph file, as its name says; name it without --store or --from"
+	}
+	return ""
 }
 
 // checkClaim refuses a graph file whose store is another's.

@@ -34,10 +34,11 @@ logs are not part of it. headrace restore makes a store of it, and headrace chec
 			if to == "" {
 				return usage("say with --to which file the backup is to be")
 			}
-			return interruptible(cmd, func(ctx context.Context) error { return a.backup(ctx, to) })
+			err = interruptible(cmd, func(ctx context.Context) error { return a.backup(ctx, to) })
+			return tellCopied(cmd.OutOrStdout(), err, to, a.String())
 		},
 	}
-	cmd.Flags().StringVar(&store, "store", "", storeUse)
+	storeVar(cmd.Flags(), &store, "store", storeUse)
 	cmd.Flags().StringVar(&to, "to", "", "the new `file`")
 	return cmd
 }
@@ -85,15 +86,19 @@ folder's store can be restored into PostgreSQL, and the other way round.
 				return err
 			}
 			defer in.Close() // Only read from.
-			if ok, err := isDatabase(from); err != nil {
+			ok, err := isDatabase(from)
+			if err != nil {
 				return err
-			} else if ok {
-				return a.copyOf(cmd.Context(), &address{path: from})
 			}
-			return a.load(cmd.Context(), in)
+			if ok {
+				err = a.copyOf(cmd.Context(), &address{path: from})
+			} else {
+				err = a.load(cmd.Context(), in, from)
+			}
+			return tellCopied(cmd.OutOrStdout(), err, a.String(), from)
 		},
 	}
-	cmd.Flags().StringVar(&store, "store", "", storeUse)
+	storeVar(cmd.Flags(), &store, "store", storeUse)
 	cmd.Flags().StringVar(&from, "from", "", "the backup, a `file`")
 	return cmd
 }

@@ -55,7 +55,7 @@ Exit codes:
 			return err
 		},
 	}
-	cmd.Flags().StringVar(&store, "store", "", storeUse)
+	storeVar(cmd.Flags(), &store, "store", storeUse)
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
 	return cmd
 }

@@ -46,7 +46,25 @@ func reached(name string, err error) error {
 	case !errors.As(err, &failed):
 		return err
 	}
-	return &exit{exitMachine, fmt.Errorf("the database %s cannot be reached: %s", name, strings.Join(reasons(failed, nil), "; "))}
+	return &exit{exitMachine, errors.New(unreached("the database "+name, failed))}
+}
+
+// unreached says why a database does not let headrace in, and what to do where that is known.
+func unreached(database string, failed *pgconn.ConnectError) string {
+	var said *pgconn.PgError
+	if errors.As(failed, &said) {
+		switch said.Code {
+		case "3D000": // invalid_catalog_name
+			return fmt.Sprintf("there is no database %q; make it: createdb %s", failed.Config.Database, shellWord(failed.Config.Database))
+		case "28000": // invalid_authorization_specification: a role that is not there, or may not log in
+			return fmt.Sprintf("%s does not let %q in: %s; name the user in the URL: postgres://USER@HOST/NAME", database, failed.Config.User, said.Message)
+		}
+	}
+	list := reasons(failed, nil)
+	if rest := slices.DeleteFunc(slices.Clone(list), func(text string) bool { return strings.Contains(text, "server refused TLS") }); len(rest) > 0 {
+		list = rest // The driver tried with TLS first.
+	}
+	return database + " cannot be reached: " + strings.Join(list, "; ")
 }
 
 // reasons adds the last causes of an error, each once.
@@ -86,7 +104,7 @@ func (p place) graph() string {
 	if p.file == stream {
 		return "/dev/stdin" // No name of a file has a slash.
 	}
-	return filepath.Base(target(p.file))
+	return strings.ToValidUTF8(filepath.Base(target(p.file)), "\ufffd")
 }
 
 // claimDatabase refuses a store that has the runs of another graph file: jobs are known by their names, which mean something else

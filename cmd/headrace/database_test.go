@@ -1,6 +1,7 @@
 package main
 
 import (
+	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -64,6 +65,9 @@ func TestStoreInADatabase(t *testing.T) {
 			t.Errorf("headrace %v of another file says\n%s", command, out)
 		}
 	}
+	if _, err := os.Stat(filepath.Join(dir, ".headrace", "other.yaml")); err == nil {
+		t.Error("the run that was refused left its folder")
+	}
 }
 
 func TestDatabaseThatIsNotThere(t *testing.T) {
@@ -74,9 +78,44 @@ func TestDatabaseThatIsNotThere(t *testing.T) {
 	if strings.Contains(out, "secret") || !strings.Contains(out, "connect") {
 		t.Errorf("the run says\n%s", out)
 	}
+	there, err := url.Parse(newDatabase(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	there.Path = "/nowhere"
+	out = tell(t, dir, exitMachine, "run", "g.yaml", "--store", there.String())
+	if strings.Contains(out, "cannot be reached") || !strings.Contains(out, `there is no database "nowhere"; make it: createdb nowhere`) {
+		t.Errorf("the run says\n%s", out)
+	}
+	query := there.Query()
+	query.Set("user", "nobody-known")
+	query.Set("password", "secret")
+	there.RawQuery = query.Encode()
+	out = tell(t, dir, exitMachine, "run", "g.yaml", "--store", there.String())
+	if strings.Contains(out, "secret") || !strings.Contains(out, "name the user in the URL: postgres://USER@HOST/NAME") {
+		t.Errorf("the run says\n%s", out)
+	}
+	if _, err := os.Stat(filepath.Join(dir, ".headrace")); err == nil {
+		t.Error("the run that was refused left its folder")
+	}
 	out = tell(t, dir, exitOK, "why", "g.yaml", "a", "--store", newDatabase(t)+"&password=secret")
 	if strings.Contains(out, "secret") || !strings.Contains(out, `no run has asked for job "a" yet`) {
 		t.Errorf("why says\n%s", out)
+	}
+}
+
+func TestPruneOfADatabaseTellsOfItsLogs(t *testing.T) {
+	t.Parallel()
+	dir, address := t.TempDir(), newDatabase(t)
+	write(t, dir, "g.yaml", "jobs: {a: {run: echo one}}")
+	tell(t, dir, exitOK, "run", "g.yaml", "--store", address)
+	tell(t, dir, exitOK, "run", "g.yaml", "--fresh", "--store", address)
+	if out := tell(t, dir, exitOK, "prune", "--keep", "1", "--store", address); !strings.Contains(out, "to have those here go, too, name FILE") {
+		t.Errorf("prune without the file says\n%s", out)
+	}
+	tell(t, dir, exitOK, "run", "g.yaml", "--fresh", "--store", address)
+	if out := tell(t, dir, exitOK, "prune", "g.yaml", "--keep", "1", "--store", address); !strings.Contains(out, "with 1 log of") || strings.Contains(out, "name FILE") {
+		t.Errorf("prune with the file says\n%s", out)
 	}
 }
 

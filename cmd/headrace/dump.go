@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"os"
+	"strings"
 
 	"github.com/headrace/headrace/store/archive"
 	"github.com/headrace/headrace/store/rows"
@@ -34,14 +35,16 @@ there with what is wrong with it ("error") and its bytes ("raw"), and is loaded 
 				return err
 			}
 			if to == "" {
-				return a.dump(cmd.Context(), cmd.OutOrStdout())
+				err := a.dump(cmd.Context(), cmd.OutOrStdout())
+				return tellCopied(cmd.ErrOrStderr(), err, "the dump", a.String())
 			}
-			return interruptible(cmd, func(ctx context.Context) error {
+			err = interruptible(cmd, func(ctx context.Context) error {
 				return writeNew(to, func(w io.Writer) error { return a.dump(ctx, w) })
 			})
+			return tellCopied(cmd.OutOrStdout(), err, to, a.String())
 		},
 	}
-	cmd.Flags().StringVar(&store, "store", "", storeUse)
+	storeVar(cmd.Flags(), &store, "store", storeUse)
 	cmd.Flags().StringVar(&to, "to", "", "write into this new `file`, which only you may read")
 	return cmd
 }
@@ -71,10 +74,14 @@ The numbers of a dump's lines are counted at its end, so that what was filtered 
 				return err
 			}
 			defer in.Close() // Only read from.
-			return a.load(cmd.Context(), in)
+			err = a.load(cmd.Context(), in, from)
+			if from == stream {
+				from = "the dump"
+			}
+			return tellCopied(cmd.OutOrStdout(), err, a.String(), from)
 		},
 	}
-	cmd.Flags().StringVar(&store, "store", "", storeUse)
+	storeVar(cmd.Flags(), &store, "store", storeUse)
 	cmd.Flags().StringVar(&from, "from", stream, "read the dump from this `file`; - is standard input")
 	return cmd
 }
@@ -100,10 +107,13 @@ func (a *address) dump(ctx context.Context, w io.Writer) error {
 }
 
 // load makes the store of a dump.
-func (a *address) load(ctx context.Context, in io.Reader) error {
+func (a *address) load(ctx context.Context, in io.Reader, from string) error {
 	err := a.make(ctx, func(t rows.Tables) error { return archive.Load(in, t) })
 	var line *archive.LineError
 	if errors.As(err, &line) || errors.Is(err, archive.ErrCutOff) {
+		if kind := kindOfFile(from); kind != "" && !strings.HasPrefix(kind, "a dump") {
+			return usage("%s is %s; no store was made", from, kind)
+		}
 		return usage("%v; no store was made", err)
 	}
 	return err

@@ -33,7 +33,7 @@ interrupted, too, with the outcome aborted and the detail handed-back in JSON). 
 failure; one that was to have a further attempt is "not tried again". JSON has the outcome cancelled for both.
 
 With --json it is one object a line. For a run: build, name, outcome (empty while it is under way), start, end (if it is
-known), failed (how many jobs that count ended badly by themselves, if any), jobs (a list of job, id, state, outcome, detail, message, attempts, seconds, reused; what is empty is left out).
+known), failed (how many jobs that count ended badly by themselves, if any), jobs (a list of job, id, state, outcome, detail, message, attempts, seconds, reused, optional; what is empty is left out).
 State is done, running, waiting, interrupted or unfinished (a later run went on with it). With --job each line is such a
 job, with each: its attempts (number, outcome, detail, interrupted, message, start, seconds, log). An attempt is
 interrupted if headrace was killed while it ran: when that was nobody noted, so seconds go up to its last output, and
@@ -44,9 +44,6 @@ it may have run for longer.
   headrace history build.yaml --job test`,
 		Args: arguments(1, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if limit < 1 || limit > 10_000 {
-				return usage("--limit %d: want 1 to 10000", limit)
-			}
 			out := bufio.NewWriter(cmd.OutOrStdout())
 			t := teller{place: placeOf(args[0], folder), out: out}
 			if asJSON {
@@ -60,7 +57,7 @@ it may have run for longer.
 		},
 	}
 	readFlags(cmd, &folder, &asJSON)
-	cmd.Flags().IntVar(&limit, "limit", 10, "show so many runs, or jobs, at most")
+	wholeVar(cmd.Flags(), &limit, "limit", "", 10, 1, 10_000, "show so many runs, or jobs, at most")
 	cmd.Flags().StringVar(&name, "job", "", "show the jobs of this `name` only, with their attempts")
 	complete(cmd, "job", completeJobFlag)
 	return cmd
@@ -101,8 +98,10 @@ type jobView struct {
 	Attempts int32            `json:"attempts"`
 	Took     progress.Seconds `json:"seconds"`
 	// Reused: the run found it done.
-	Reused bool          `json:"reused,omitempty"`
-	Each   []attemptView `json:"each,omitempty"`
+	Reused bool `json:"reused,omitempty"`
+	// Optional: it does not count in the verdict of its run.
+	Optional bool          `json:"optional,omitempty"`
+	Each     []attemptView `json:"each,omitempty"`
 	// cut: an interrupt ended it, after its run had stopped at a failure.
 	cut bool
 	// again: the last attempt was to be followed by another, not because it was interrupted.
@@ -187,7 +186,7 @@ func (t *teller) run(ctx context.Context, b *job.BuildRecord, next job.Time) err
 	for i := range recs {
 		v := t.view(&recs[i])
 		e := recs[i].End
-		v.Reused = e != nil && e.At < b.At
+		v.Reused, v.Optional = e != nil && e.At < b.At, optional[recs[i].Spec.ID]
 		if view.Outcome == interrupted && b.Ended != 0 && (e == nil && next != math.MaxInt64 || e != nil && e.At >= next && e.At > b.Ended) {
 			v.leave()
 		}
@@ -385,6 +384,9 @@ func (v *jobView) line() string {
 	}
 	if v.Attempts > 1 {
 		facts = append(facts, fmt.Sprintf("attempt %d", v.Attempts))
+	}
+	if v.Optional {
+		facts = append(facts, "optional")
 	}
 	text := fmt.Sprintf("%-17s %-28s %s", word, progress.Clean(v.Job), strings.Join(facts, ", "))
 	if v.Message != "" && v.Message != word {

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"math"
 	"time"
 
 	"github.com/headrace/headrace/internal/progress"
@@ -20,7 +21,7 @@ import (
 type logOptions struct {
 	folder  string
 	follow  bool
-	attempt int32
+	attempt int
 	tail    int
 	stamps  bool
 	json    bool
@@ -45,9 +46,6 @@ With --json each line is an object: time, stream (out or note), text, partial (n
 		Args:              arguments(2, 2),
 		ValidArgsFunction: completeJobs(1, false),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if o.attempt < 0 || o.tail < -1 {
-				return usage("--attempt and --tail: want 0 or more")
-			}
 			_, terminal := terminalSize(cmd.OutOrStdout())
 			out := bufio.NewWriter(cmd.OutOrStdout())
 			printer := o.printer(out, cmd.ErrOrStderr(), terminal)
@@ -66,8 +64,8 @@ With --json each line is an object: time, stream (out or note), text, partial (n
 	readFlags(cmd, &o.folder, &o.json)
 	f := cmd.Flags()
 	f.BoolVarP(&o.follow, "follow", "f", false, "go on while the attempt runs, and wait for one while the run is under way")
-	f.Int32Var(&o.attempt, "attempt", 0, "the `number` of the attempt; 0: the last one")
-	f.IntVar(&o.tail, "tail", -1, "only the last so many lines; -1: all")
+	wholeVar(f, &o.attempt, "attempt", "", 0, 0, math.MaxInt32, "the `number` of the attempt; 0: the last one")
+	wholeVar(f, &o.tail, "tail", "", -1, -1, math.MaxInt32, "only the last so many lines; -1: all")
 	f.BoolVar(&o.stamps, "timestamps", false, "put the time and the stream before each line")
 	return cmd
 }
@@ -168,8 +166,8 @@ func (p place) pick(ctx context.Context, store storeReader, rec *job.Record, o *
 			last = rec.Last.Number
 		}
 		switch {
-		case o.attempt > 0 && o.attempt <= last:
-			return o.attempt, nil
+		case o.attempt > 0 && o.attempt <= int(last):
+			return int32(o.attempt), nil
 		case last > 0 && o.attempt == 0:
 			return last, nil
 		case !o.follow || rec.End != nil || p.holder() == nil:

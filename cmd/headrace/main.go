@@ -161,7 +161,7 @@ func explain(err error) string {
 	case errors.As(err, &held):
 		return held.Error()
 	case errors.As(err, &failed):
-		return "the database cannot be reached: " + strings.Join(reasons(failed, nil), "; ")
+		return unreached("the database", failed)
 	case errors.As(err, &file):
 		return advise(file)
 	case driver.ErrCode(err).ToPrimary() == driver.ResultIOErr:
@@ -211,14 +211,16 @@ takes, keeps what came of it, and can always say why a job is or is not running.
 		Version:       version,
 		SilenceUsage:  true,
 		SilenceErrors: true,
-		PersistentPreRun: func(cmd *cobra.Command, _ []string) {
+		PersistentPreRunE: func(cmd *cobra.Command, _ []string) error {
 			cmd.Annotations = map[string]string{beganKey: "yes"}
 			if cmd.Name() != "run" { // It ends its jobs first.
 				endAt(exitQuit, syscall.SIGQUIT)
 			}
+			return checkStores(cmd)
 		},
 	}
 	root.SetVersionTemplate("headrace {{.Version}}\n")
 	root.AddCommand(newRun(), newWhy(), newLogs(), newHistory(), newDump(), newLoad(), newBackup(), newRestore(), newMove(), newCheck(), newPrune(), newSchema(), newMan())
+	wrapHelp(root)
 	return root
 }

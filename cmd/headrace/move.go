@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"path/filepath"
 
 	"github.com/headrace/headrace/internal/progress"
@@ -21,8 +22,8 @@ func newMove() *cobra.Command {
 		Short: "Copy a store from a folder into PostgreSQL, or back",
 		Long: `Copy all that one store holds into another, which must not exist, or be empty. A store is a folder, a database file or a
 postgres:// URL. Nobody may be using either meanwhile. All of it is there at the end, or nothing; running attempts go on at the new place,
-if their workers turn to it before their leases end. The old store stays as it was: remove it when you have seen the new one, and let
-nobody go on with both. Logs stay where they are.
+if their workers turn to it before their leases end. The old store stays as it was: remove its store.db when you have seen the new one, but
+keep the logs/ beside it, which stay where they are and are read there. Let nobody go on with both.
 
 ` + exitHelp,
 		Example: `  headrace move --from .headrace/build.yaml --to postgres://localhost/farm`,
@@ -42,16 +43,22 @@ nobody go on with both. Logs stay where they are.
 			if old.same(&next) {
 				return usage("--from and --to name the same store")
 			}
-			if err := old.held(cmd.Context(), func() error { return next.copyOf(cmd.Context(), &old) }); err != nil {
-				return err
-			}
-			_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s holds all that %s does\n", progress.Clean(next.String()), progress.Clean(old.String()))
-			return err
+			err = old.held(cmd.Context(), func() error { return next.copyOf(cmd.Context(), &old) })
+			return tellCopied(cmd.OutOrStdout(), err, next.String(), old.String())
 		},
 	}
-	cmd.Flags().StringVar(&from, "from", "", "the `store` that is to be copied")
-	cmd.Flags().StringVar(&to, "to", "", "the `store` that is to be made")
+	storeVar(cmd.Flags(), &from, "from", "the `store` that is to be copied")
+	storeVar(cmd.Flags(), &to, "to", "the `store` that is to be made")
 	return cmd
+}
+
+// tellCopied says that all of one place is in another, unless an error did.
+func tellCopied(out io.Writer, err error, where, from string) error {
+	if err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(out, "%s holds all that %s does\n", progress.Clean(where), progress.Clean(from))
+	return err
 }
 
 // same reports whether both are one store, as far as their names tell.

@@ -49,7 +49,7 @@ func TestStoreGoesToPostgreSQLAndBack(t *testing.T) {
 		t.Fatal(err)
 	}
 	headrace(1, "run", at("g.yaml"), "--store", at("old"))
-	want := headrace(0, "dump", "--store", at("old"))
+	want, _, _ := strings.Cut(headrace(0, "dump", "--store", at("old")), "the dump holds all that ")
 	if out := headrace(3, "dump", "--store", farm); !strings.Contains(out, "has no store of headrace") {
 		t.Errorf("dump of a database without a store: %s", out)
 	}
@@ -72,7 +72,7 @@ func TestStoreGoesToPostgreSQLAndBack(t *testing.T) {
 	}
 	same := func(store string) {
 		t.Helper()
-		if got := headrace(0, "dump", "--store", store); got != want {
+		if got, _, _ := strings.Cut(headrace(0, "dump", "--store", store), "the dump holds all that "); got != want {
 			t.Errorf("the store in %s is another:\n%s\nwant\n%s", store, got, want)
 		}
 		if out := headrace(0, "check", "--store", store); !strings.Contains(out, "all is well") {

@@ -36,7 +36,7 @@ func newPrune() *cobra.Command {
 		Short: "Forget old runs, with their jobs and logs",
 		Long: `Take runs that have ended out of the store of a graph file, or of the one that --store names: those that ended before the
 given time, but for the newest N, where both are given. With them go their ended jobs that no other run names, with attempts,
-results and logs. What an unfinished job may read stays, and so does the newest success of each job (by its name, or its key
+results and logs; of a store in PostgreSQL the logs go only where FILE is named, and of those only the ones beside it. What an unfinished job may read stays, and so does the newest success of each job (by its name, or its key
 if it has none), which serves the next run; --all gives those up, too. Nobody may be using the store meanwhile, but for --dry-run,
 which tells what would go.
 
@@ -44,7 +44,7 @@ With --json it is one object: builds, jobs, logs and bytes that went, kept (succ
 
 ` + exitHelp,
 		Example: `  headrace prune build.yaml --keep 20
-  headrace prune build.yaml --older-than 720h --dry-run`,
+  headrace prune build.yaml --older-than 30d --dry-run`,
 		Args: arguments(0, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			a, err := addressOf(args, o.store)
@@ -52,11 +52,8 @@ With --json it is one object: builds, jobs, logs and bytes that went, kept (succ
 				return err
 			}
 			age, keep := cmd.Flags().Changed("older-than"), cmd.Flags().Changed("keep")
-			switch {
-			case !age && !keep:
+			if !age && !keep {
 				return usage("say with --older-than or --keep what is to go")
-			case o.keep < 0:
-				return usage("--keep %d: want 0 or more", o.keep)
 			}
 			p := &pruner{pruneOptions: o, place: a.place, before: math.MaxInt64}
 			if age {
@@ -69,9 +66,9 @@ With --json it is one object: builds, jobs, logs and bytes that went, kept (succ
 			return errors.Join(p.tell(out), out.Flush())
 		},
 	}
-	cmd.Flags().StringVar(&o.store, "store", "", storeUse)
-	spanVar(cmd.Flags(), &o.older, "older-than", 0, "forget what ended so long ago, as in 720h")
-	cmd.Flags().IntVar(&o.keep, "keep", 0, "keep the newest `N` runs")
+	storeVar(cmd.Flags(), &o.store, "store", storeUse)
+	spanVar(cmd.Flags(), &o.older, "older-than", 0, "forget what ended so long ago, as in 30d or 12h")
+	wholeVar(cmd.Flags(), &o.keep, "keep", "", 0, 0, math.MaxInt32, "keep the newest `N` runs")
 	cmd.Flags().BoolVar(&o.all, "all", false, "also forget successes that the next run could use")
 	cmd.Flags().BoolVarP(&o.dryRun, "dry-run", "n", false, "only tell what would go")
 	cmd.Flags().BoolVar(&o.json, "json", false, "print JSON")
@@ -289,8 +286,15 @@ func (p *pruner) tell(out *bufio.Writer) error {
 		word = "would forget"
 	}
 	w := &p.went
+	if w.Builds+w.Jobs+w.Kept+w.Busy == 0 {
+		_, err := fmt.Fprintln(out, "nothing to forget")
+		return err
+	}
 	_, err := fmt.Fprintf(out, "%s %s and %s, with %s of %s\n", word, progress.Count(w.Builds, "run"), progress.Count(w.Jobs, "job"),
 		progress.Count(w.Logs, "log"), progress.Count(int(w.Bytes), "byte"))
+	if err == nil && p.place.dir == "" && w.Jobs > 0 {
+		_, err = fmt.Fprintln(out, "the logs are beside the graph file, in .headrace/NAME/logs of each machine that ran it, and stay; to have those here go, too, name FILE")
+	}
 	if err == nil && w.Kept > 0 {
 		_, err = fmt.Fprintf(out, "%s that the next run can use %s (--all gives them up, too)\n", progress.Count(w.Kept, "old job"), stays(w.Kept))
 	}

@@ -8,8 +8,11 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/headrace/headrace/internal/progress"
+	"github.com/headrace/headrace/job"
 	"github.com/spf13/cobra"
 )
 
@@ -30,6 +33,13 @@ type runOptions struct {
 	colour     string
 	retryDelay time.Duration
 }
+
+const (
+	// maxSlots is how many jobs a run may have at once.
+	maxSlots = 10_000
+	// maxOwnFeatures is how many features the engine takes of a worker.
+	maxOwnFeatures = 4 * job.MaxFeatures
+)
 
 const runHelp = `Run the jobs of a graph file here and now, or only the targets and what they need. A target is the name
 of a job, of a matrix job (all its variants), or a glob. FILE may be a named pipe, or - for standard input: then the jobs run
@@ -109,7 +119,8 @@ func newRun() *cobra.Command {
 		},
 	}
 	f := cmd.Flags()
-	f.IntVarP(&o.slots, "jobs", "j", runtime.NumCPU(), "run so many jobs at once")
+	wholeVar(f, &o.slots, "jobs", "j", min(runtime.NumCPU(), maxSlots), 1, maxSlots, "run so many jobs at once")
+	f.Lookup("jobs").DefValue = "the number of processors" // Help and manual are the same everywhere.
 	f.BoolVarP(&o.keepGoing, "keep-going", "k", false, "after a failure, run all that can still be run")
 	f.BoolVarP(&o.dryRun, "dry-run", "n", false, "show the plan: order, critical path, width; run nothing")
 	f.BoolVar(&o.json, "json", false, "print one JSON event a line")
@@ -119,8 +130,8 @@ func newRun() *cobra.Command {
 	f.StringVar(&o.colour, "color", "auto", "colours: auto, always or never (NO_COLOR counts, too)")
 	complete(cmd, "graph", cobra.FixedCompletions([]string{"dot", "svg"}, cobra.ShellCompDirectiveNoFileComp))
 	complete(cmd, "color", cobra.FixedCompletions([]string{"auto", "always", "never"}, cobra.ShellCompDirectiveNoFileComp))
-	f.StringVar(&o.store, "store", "", "keep the store in this `folder` instead of .headrace/NAME beside the file, or in a PostgreSQL database: postgres://HOST/NAME")
-	f.StringVar(&limit, "log-limit", "0", "end a job as failed when it writes more output, as in 10MiB; 0: 64MiB")
+	storeVar(f, &o.store, "store", "keep the store in this `folder` instead of .headrace/NAME beside the file, or in a PostgreSQL database: postgres://HOST/NAME")
+	f.StringVar(&limit, "log-limit", "64MiB", "end a job as failed when it writes more output, as in 10MiB")
 	f.StringSliceVar(&o.features, "feature", nil, "a feature that this machine has; may be repeated")
 	spanVar(f, &o.retryDelay, "retry-delay", time.Minute, "wait so long before a second attempt after a fault of the infrastructure; three times as long before each further one")
 	return cmd
@@ -128,9 +139,14 @@ func newRun() *cobra.Command {
 
 // check refuses flags that make no sense.
 func (o *runOptions) check() error {
+	for _, f := range o.features {
+		if f == "" || len(f) > job.MaxName || !utf8.ValidString(f) || strings.ContainsFunc(f, func(r rune) bool { return r == ' ' || unicode.IsControl(r) }) {
+			return usage("--feature %q: want a word of at most %d bytes, without blanks", f, job.MaxName)
+		}
+	}
 	switch {
-	case o.slots < 1 || o.slots > 10_000:
-		return usage("--jobs %d: want 1 to 10000", o.slots)
+	case len(o.features) > maxOwnFeatures:
+		return usage("--feature: want at most %d", maxOwnFeatures)
 	case o.picture != "" && o.picture != "dot" && o.picture != "svg":
 		return usage("--graph %q: want dot or svg", o.picture)
 	case o.colour != "auto" && o.colour != "always" && o.colour != "never":

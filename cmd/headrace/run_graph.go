@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"math"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -58,7 +59,37 @@ func newWork(file string, targets []string, stderr io.Writer) (*work, error) {
 			w.keys[i] = "key:sha256:" + hex.EncodeToString(sum[:])
 		}
 	}
-	return w, nil
+	return w, w.checkSizes(file)
+}
+
+// checkSizes refuses, before anything is made, jobs that are within the limits of a graph and too large for the engine, as they
+// are full of what takes more room there.
+func (w *work) checkSizes(file string) error {
+	const perByte = 6 // at most: \u0001
+	for i := range w.Jobs {
+		j := &w.Jobs[i]
+		n := len(j.Run.Shell)
+		for _, s := range j.Run.Argv {
+			n += len(s)
+		}
+		for _, s := range j.Outputs {
+			n += len(s)
+		}
+		for _, v := range j.Env {
+			n += len(v.Name) + len(v.Value)
+		}
+		if n < job.MaxArgs/perByte/2 {
+			continue
+		}
+		args, err := json.Marshal(w.args(i, math.MaxInt64))
+		if err == nil && len(args) > job.MaxArgs {
+			err = fmt.Errorf("takes %d bytes as JSON, want at most %d", len(args), job.MaxArgs)
+		}
+		if err != nil {
+			return &exit{exitUsage, graph.Problems{{File: file, Line: j.Line, Column: j.Column, Message: fmt.Sprintf("job %q: %v", j.Name, err)}}}
+		}
+	}
+	return nil
 }
 
 // nameOf gives the name of a build whose file gives none: that of the file, made fit for the engine and for

@@ -12,6 +12,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/headrace/headrace/graph"
@@ -77,7 +78,33 @@ func recall(ctx context.Context, s lookup, w *work, fresh bool) (*past, error) {
 			return nil, err
 		}
 	}
+	p.notes = append(p.notes, w.rivals()...)
 	return p, nil
+}
+
+// rivals tells of jobs that name one file as their output: each changes what the other left, so that one is run again each time.
+// Globs are not compared, and each file is told once.
+func (w *work) rivals() (notes []note) {
+	makers := map[string]int{}
+	told := map[string]bool{}
+	for i := range w.Jobs {
+		for _, output := range w.Jobs[i].Outputs {
+			if strings.ContainsAny(output, `*?[\`) {
+				continue
+			}
+			path := filepath.Join(w.dir(i), output)
+			first, ok := makers[path]
+			switch {
+			case !ok:
+				makers[path] = i
+			case first != i && !told[path]:
+				told[path] = true
+				notes = append(notes, note{i, fmt.Sprintf("%s and %s have the same output, %s: each is run again whenever the other has changed it",
+					w.Jobs[first].Name, w.Jobs[i].Name, output)})
+			}
+		}
+	}
+	return notes
 }
 
 func (p *past) findKept(ctx context.Context, s lookup, w *work) error {

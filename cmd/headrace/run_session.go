@@ -7,12 +7,10 @@ import (
 	"os"
 	"os/signal"
 	"runtime"
-	"strings"
 	"sync"
 	"syscall"
 	"time"
 
-	"github.com/headrace/headrace/graph"
 	"github.com/headrace/headrace/internal/progress"
 	"github.com/headrace/headrace/job"
 	"github.com/headrace/headrace/queue"
@@ -323,7 +321,7 @@ func (s *session) submit() error {
 	after := s.q.Round()
 	receipt, err := s.q.Submit(s.ctx, submission)
 	if err != nil {
-		return s.refused(err)
+		return err
 	}
 	s.observe(after, &receipt)
 	for _, b := range live {
@@ -345,23 +343,6 @@ func (s *session) liveBuilds() ([]job.ID, error) {
 		ids = append(ids, recs[i].Build.ID)
 	}
 	return ids, nil
-}
-
-// refused turns what the engine does not take into what is wrong with the file.
-func (s *session) refused(err error) error {
-	var invalid *job.InvalidError
-	if !errors.As(err, &invalid) {
-		return err
-	}
-	var i int
-	if n, _ := fmt.Sscanf(invalid.Field, "jobs[%d]", &i); n == 1 && i < len(s.work.Jobs) {
-		j := &s.work.Jobs[i]
-		_, field, _ := strings.Cut(invalid.Field, "].")
-		return &exit{exitUsage, graph.Problems{{
-			File: s.file, Line: j.Line, Column: j.Column, Message: fmt.Sprintf("job %q: %s %s", j.Name, field, invalid.Want),
-		}}}
-	}
-	return usage("%s: %v", s.file, invalid)
 }
 
 // observe makes the monitor that follows the submitted build.

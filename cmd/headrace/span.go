@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
 	"time"
 
@@ -22,13 +23,22 @@ func spanVar(f *pflag.FlagSet, p *time.Duration, name string, usual time.Duratio
 	}
 }
 
-// Set implements pflag.Value.
+// Set implements pflag.Value. A duration may begin with days, which Go's have not.
 func (s span) Set(text string) error {
-	v, err := time.ParseDuration(text)
+	const most = int(job.MaxDuration / (24 * time.Hour))
+	days, rest, ok := strings.Cut(text, "d")
+	n, err := strconv.Atoi(days)
+	if !ok || err != nil || n < 0 || n > most {
+		n, rest = 0, text
+	} else if rest == "" {
+		rest = "0"
+	}
+	v, err := time.ParseDuration(rest)
+	v += time.Duration(n) * 24 * time.Hour
 	switch {
 	case err != nil, v > job.MaxDuration:
-		return fmt.Errorf("want a duration such as 90s or 1h30m, at most %dh", job.MaxDuration/time.Hour)
-	case strings.HasPrefix(text, "-"):
+		return fmt.Errorf("want a duration such as 90s, 1h30m or 30d, at most %dh", job.MaxDuration/time.Hour)
+	case strings.ContainsRune(text, '-'):
 		return errors.New("want 0 or more")
 	case v < time.Microsecond && strings.ContainsAny(text, "123456789"):
 		return errors.New("want 0 or at least 1µs")

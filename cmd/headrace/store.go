@@ -35,7 +35,7 @@ func placeOf(file, folder string) place {
 	if isStream(file) {
 		p.file = stream
 	}
-	if isAddress(folder) {
+	if isURL(folder) {
 		p.address = folder
 	}
 	if folder == "" || p.address != "" {
@@ -45,11 +45,6 @@ func placeOf(file, folder string) place {
 		}
 	}
 	return p
-}
-
-// isAddress reports whether the place that the user wants is a database.
-func isAddress(folder string) bool {
-	return strings.HasPrefix(folder, "postgres://") || strings.HasPrefix(folder, "postgresql://")
 }
 
 // name is what people are told of the store's place. It has no password.
@@ -80,7 +75,7 @@ func target(file string) string {
 func (p place) label() string { return filepath.Join(p.dir, "graph") }
 
 // claim keeps the store to one graph file: jobs are known by their names, which mean something else in another. The file is
-// noted as a path from the store's folder, so that both may be moved together. It is for who has called check.
+// noted as a path from the store's folder, so that both may be moved together. The caller has seen to it that no other has it (check).
 func (p place) claim() error {
 	path, err := p.relative()
 	if err != nil {
@@ -173,21 +168,39 @@ type engineStore interface {
 	InPlace() error
 }
 
-// own opens the store for a run, and makes it if there is none.
+// own opens the store for a run, and makes it if there is none. Where that is refused, nothing is made.
 func (p place) own(ctx context.Context) (engineStore, error) {
+	if p.address == "" {
+		if err := p.makeFolder(); err != nil {
+			return nil, err
+		}
+		return sqlite.Open(ctx, p.database(), sqlite.Options{})
+	}
 	if err := p.check(); err != nil {
 		return nil, err
 	}
+	s, err := p.ownDatabase(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if err := p.makeFolder(); err != nil { // of the logs
+		return nil, errors.Join(err, s.Close())
+	}
+	return s, nil
+}
+
+// makeFolder makes the folder of the store, or of the logs alone, for this graph file.
+func (p place) makeFolder() error {
+	if err := p.check(); err != nil {
+		return err
+	}
 	if err := os.MkdirAll(p.logs(), 0o755); err != nil {
-		return nil, p.unmade(err)
+		return p.unmade(err)
 	}
 	if err := p.claim(); err != nil {
-		return nil, p.unmade(err)
+		return p.unmade(err)
 	}
-	if p.address != "" {
-		return p.ownDatabase(ctx)
-	}
-	return sqlite.Open(ctx, p.database(), sqlite.Options{})
+	return nil
 }
 
 // unmade tells why the folder of the store cannot be made, as it would be told of the store.

@@ -57,7 +57,7 @@ job, until), start (a guess), text.
 
 // readFlags are those of the commands that read a store.
 func readFlags(cmd *cobra.Command, folder *string, asJSON *bool) {
-	cmd.Flags().StringVar(folder, "store", "", "the `folder` of the store, or its database, if run had --store, too")
+	storeVar(cmd.Flags(), folder, "store", "the `folder` of the store, or its database, if run had --store, too")
 	cmd.Flags().BoolVar(asJSON, "json", false, "print JSON")
 }
 
@@ -274,7 +274,11 @@ func lacking(s *job.Spec) string {
 	if len(lacks) == 0 {
 		return "this machine lacked something then; it does not now"
 	}
-	return "this machine (" + system() + ") lacks " + strings.Join(lacks, ", ") + "; --feature tells run what it has"
+	text := "this machine (" + system() + ") lacks " + strings.Join(lacks, ", ")
+	if len(s.Features) > 0 {
+		text += "; --feature tells run what it has"
+	}
+	return text
 }
 
 // runs tells of a job that runs in a process, or did when that was killed (nil).
@@ -318,7 +322,9 @@ func (p place) waits(ctx context.Context, store storeReader, a *answer, rec *job
 			view.Until = &r.Until
 		}
 		a.Reasons = append(a.Reasons, view)
-		a.more = append(a.more, r.Text)
+		if r.What != sched.NobodyAsks { // The text says it.
+			a.more = append(a.more, r.Text)
+		}
 	}
 	if !a.UnderWay {
 		a.Text = fmt.Sprintf("%s is %s, but no run is under way; go on with: %s", a.Job, a.State, p.command("run"))

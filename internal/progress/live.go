@@ -31,10 +31,10 @@ type Live struct {
 	over  bool   // Run has returned: lines are written at once
 
 	// The rest belongs to Run's goroutine.
-	cols   int      // of the terminal, and
-	rows   int      // when it last told
-	drawn  []string // the lines of the panel that is on the screen
-	left   string
+	cols   int           // of the terminal, and
+	rows   int           // when it last told
+	drawn  []string      // the lines of the panel that is on the screen
+	left   time.Duration // at leftAt; below 0: unknown
 	leftAt time.Time
 }
 
@@ -311,15 +311,25 @@ func (l *Live) bar(cols int) string {
 	return paint(bar) + text
 }
 
-// timeLeft is worked out once a second.
+// timeLeft is worked out once a second, and shrinks in between.
 func (l *Live) timeLeft() string {
-	now := l.now()
-	if now.Sub(l.leftAt) < leftPeriod {
-		return l.left
+	t, now := l.plain.t, l.now()
+	if t.ended == t.run.Jobs {
+		return ""
 	}
-	l.leftAt, l.left = now, ""
-	if left, ok := l.plain.t.run.Forecast.left(l.plain.t, now); ok {
-		l.left = "about " + Span(left.Round(time.Second)) + " left"
+	if now.Sub(l.leftAt) >= leftPeriod {
+		l.leftAt, l.left = now, -1
+		if left, ok := t.run.Forecast.left(t, now); ok {
+			l.left = left
+		}
 	}
-	return l.left
+	if l.left < 0 {
+		return ""
+	}
+	left := max(0, l.left-now.Sub(l.leftAt)).Round(time.Second)
+	text := Span(left)
+	if left < 10*time.Second {
+		text = fmt.Sprintf("%.0fs", left.Seconds())
+	}
+	return "about " + text + " left"
 }

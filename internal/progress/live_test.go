@@ -221,6 +221,39 @@ func TestTimeLeftGoesByWorkAndByPath(t *testing.T) {
 	}
 }
 
+func TestTimeLeftCountsDownAndIsGoneAtTheEnd(t *testing.T) {
+	t.Parallel()
+	now := time.Now()
+	l := NewLive(NewOutput(&frames{}), Options{}, func() (int, int) { return 80, 24 })
+	l.now = func() time.Time { return now }
+	l.plain.t.take(RunStarted{Jobs: 1, Forecast: &Forecast{
+		Estimates: []time.Duration{10 * time.Second}, Paths: []time.Duration{10 * time.Second}, Slots: 1,
+	}}, now)
+	l.plain.t.take(JobStarted{Start: now}, now)
+	check := func(want string) {
+		t.Helper()
+		if got := l.bar(80); !strings.HasSuffix(got, want) {
+			t.Errorf("the bar says %q, want %q at its end", got, want)
+		}
+	}
+	check("about 10s left")
+	now = now.Add(leftPeriod - 100*time.Millisecond) // not yet worked out anew
+	check("about 9s left")
+	l.plain.t.take(ended(0, job.Succeeded), now)
+	check("1 of 1  0.9s")
+}
+
+func TestSecondsAreToTheMillisecond(t *testing.T) {
+	t.Parallel()
+	for d, want := range map[time.Duration]string{
+		2595 * time.Millisecond: "2.595", 2_594_999_999: "2.595", 0: "0", 2 * time.Second: "2", time.Hour + time.Millisecond: "3600.001",
+	} {
+		if got, err := Seconds(d).MarshalJSON(); err != nil || string(got) != want {
+			t.Errorf("%v is %s, %v; want %s", d, got, err, want)
+		}
+	}
+}
+
 // failing fails from the n-th write on.
 type failing struct{ left, calls int }
 

@@ -203,7 +203,10 @@ func (p *Plain) summary(e RunEnded) string {
 	if t.run.Name != "" { // It was not stopped before it started.
 		name = s.bold(Clean(t.run.Name)) + ": "
 	}
-	fmt.Fprintf(&b, "\n%s%s in %s: %s\n", name, verdict, Span(time.Duration(e.Took)), t.counted(&e))
+	if !p.o.Quiet || t.failed.len()+t.excused.len() > 0 { // Else nothing stands above it.
+		b.WriteString("\n")
+	}
+	fmt.Fprintf(&b, "%s%s in %s: %s\n", name, verdict, Span(time.Duration(e.Took)), t.counted(&e))
 	if t.reused == t.run.Jobs && t.reused > 0 {
 		b.WriteString("nothing had to be run; --fresh starts over\n")
 	}
