@@ -34,7 +34,7 @@ func rivers(ctx context.Context, l *lab) (section, error) {
 		title: "Beside River",
 		note: fmt.Sprintf("River 0.51.2 (bench/river) with %d slots, at its defaults and with the short FetchCooldown of its own benchmark; it tells of a job's end once that is stored. "+
 			"Ours as in the table of drains, on as many jobs (%d on SQLite, %d on PostgreSQL), each of 100 bytes; ours leave a result of 100 bytes besides. All take turns on the same server and disk. "+
-			"The bar is measured against the better of River's two.", l.slots, l.rivers[onSQLite], l.rivers[onPostgres]),
+			"The bar is measured against the better of River's two. What limits ours is the processors: the last row tells how many jobs they could do if none ever waited.", l.slots, l.rivers[onSQLite], l.rivers[onPostgres]),
 	}
 	if err := l.buildRiver(ctx); err != nil {
 		return s, err
