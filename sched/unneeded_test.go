@@ -6,9 +6,20 @@ import (
 	"github.com/headrace/headrace/job"
 )
 
-// The cancel of a large build goes on over several rounds. What nobody needs any more is not handed out meanwhile.
+// The cancel of a large build goes on over several rounds, above all one that spares what runs: whom the other stops is settled at
+// once. What nobody needs any more is not handed out meanwhile.
 func TestNothingOfACancelledBuildIsHandedOut(t *testing.T) {
 	t.Parallel()
+	for name, spare := range map[string]bool{"stopping what runs": false, "sparing what runs": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			nothingIsHandedOut(t, spare)
+		})
+	}
+}
+
+func nothingIsHandedOut(t *testing.T, spare bool) {
+	t.Helper()
 	l := newLab(t)
 	l.worker(job.Worker{Name: "w", Slots: 10})
 	l.submit(job.Build{Name: "kept"}, many(3, job.Spec{Name: "kept"})...)
@@ -19,7 +30,7 @@ func TestNothingOfACancelledBuildIsHandedOut(t *testing.T) {
 			large = b.Build.ID
 		}
 	}
-	changes, err := l.m.CancelBuild(l.now, large, false)
+	changes, err := l.m.CancelBuild(l.now, large, spare)
 	if err != nil {
 		t.Fatal(err)
 	}
