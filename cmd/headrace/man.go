@@ -87,10 +87,14 @@ func manual(cmd *cobra.Command) string {
 // prose writes text: paragraphs are filled, lines that are indented stay as they are.
 func prose(b *strings.Builder, text string) {
 	kept := false
-	for line := range strings.SplitSeq(strings.TrimSpace("x" + text)[1:], "\n") {
-		if indented := line != "" && strings.ContainsRune(" \t", rune(line[0])); indented != kept {
-			kept = indented
-			b.WriteString(map[bool]string{true: ".nf\n", false: ".fi\n"}[kept])
+	for line := range strings.SplitSeq(strings.TrimRight(text, "\n"), "\n") {
+		switch indented := strings.HasPrefix(line, " ") || strings.HasPrefix(line, "\t"); {
+		case indented && !kept:
+			b.WriteString(".nf\n")
+			kept = true
+		case !indented && kept:
+			b.WriteString(".fi\n")
+			kept = false
 		}
 		if line == "" {
 			b.WriteString(".PP\n")
