@@ -34,8 +34,8 @@ type Step struct {
 // Plan forecasts a run on a machine with slots, where 0 or less means no bound: whenever a slot is free it
 // starts the job with the greatest priority, then the one with the longest remaining path, as package sched does. A job
 // is as urgent as the most urgent of its dependents, and its path leads through all of them, those with an order need
-// included, even where they happen to end before it starts. An exclusive job runs alone; while it waits for that, only what has a greater priority is started, however long
-// the paths of the others are. It takes O((n+e) log n).
+// included, even where they happen to end before it starts. An exclusive job runs alone; while it waits for that, only
+// what has a greater priority is started, however long the paths of the others are. It takes O((n+e) log n).
 //
 // The estimate of a job that is 0 or less means unknown and counts as one second; a nil function means
 // that all are. Estimates so long that their sum would not fit a time.Duration are cut.
