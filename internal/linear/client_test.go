@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"maps"
 	"math"
 	"math/rand/v2"
 	"slices"
@@ -30,6 +31,7 @@ type history struct {
 	jobs   []job.ID    // that are known to be there
 	leases []job.Lease // that somebody was given
 	wrong  []string    // answers that are wrong by themselves
+	stored stored      // in the end
 	lapses int         // leases that ran out
 }
 
@@ -73,12 +75,11 @@ func pick[T any](h *history, r *rand.Rand, list *[]T) (v T, ok bool) {
 	return (*list)[max(from, 0)], true
 }
 
-// known gives the jobs that somebody was told of, each once.
-func (h *history) known() []job.ID {
+// wished gives the jobs that somebody asked for.
+func (h *history) wished() []job.ID {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	ids := slices.SortedFunc(slices.Values(h.jobs), func(a, b job.ID) int { return bytes.Compare(a[:], b[:]) })
-	return slices.Compact(ids)
+	return slices.SortedFunc(maps.Keys(h.keys), func(a, b job.ID) int { return bytes.Compare(a[:], b[:]) })
 }
 
 func (h *history) keyOf(id job.ID) string {
@@ -372,15 +373,16 @@ func (c *client) heartbeat(l job.Lease) {
 	c.add(c.number, &asked{kind: heartbeat, key: c.keyOf(l.Job), lease: l}, call, &told{refused: errs[0] != nil}, end)
 }
 
-// comeBack registers a new session of the worker, which has lost some of its leases.
+// comeBack registers a new session of the worker, which has lost some of its leases. However often it asks, that is one operation: once
+// the worker has lost them nothing is left for the others to do.
 func (c *client) comeBack() {
 	c.has = slices.DeleteFunc(c.has, func(job.Lease) bool { return c.random.IntN(3) == 0 })
 	w := job.Worker{Name: c.name, Channels: []string{"main"}, Kinds: []string{"test"}, Slots: 100}
-	for registered := false; !registered; {
+	in := &asked{kind: register, worker: c.name, running: slices.Clone(c.has)}
+	call := c.now()
+	for {
 		last := c.session
 		w.Session = c.id()
-		in := &asked{kind: register, worker: c.name, running: slices.Clone(c.has)}
-		call := c.now()
 		_, err := try(c, time.Minute, func(ctx context.Context, r *reign) (nothing, error) {
 			if err := r.q.SignOff(ctx, c.name, last); err != nil {
 				return nothing{}, err
@@ -390,7 +392,6 @@ func (c *client) comeBack() {
 		switch {
 		case errors.Is(err, errUnknown):
 			// It may have happened, so that the session may be the new one or the last.
-			c.open = append(c.open, c.add(c.number, in, call, &told{unknown: true}, math.MaxInt64))
 			c.session = c.registered(last, w.Session)
 		case errors.Is(err, job.ErrWorkerLive):
 			// Somebody used one of its leases just then: it is alive.
@@ -398,11 +399,12 @@ func (c *client) comeBack() {
 			c.complain("client %d: register: %v", c.number, err)
 			return
 		default:
-			registered, c.session = true, w.Session
+			c.session = w.Session
 			end := c.now()
 			c.add(c.number, in, call, &told{}, end)
 			c.history.close(c.open, end)
 			c.open = nil
+			return
 		}
 	}
 }

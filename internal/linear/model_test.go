@@ -3,7 +3,6 @@ package linear
 import (
 	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/anishathalye/porcupine"
 
@@ -30,6 +29,8 @@ type asked struct {
 	lease   job.Lease
 	outcome job.Outcome
 	running []job.Lease // that the worker still has
+
+	untold map[job.Lease]bool // for a lease: the worker's attempts that nobody was told of
 }
 
 // told is the output of an operation.
@@ -64,12 +65,6 @@ type state struct {
 	failures int32
 	held     bool // done, but its worker has not confirmed that it stopped
 	outcome  job.Outcome
-	past     string // how the attempts before the last ended
-}
-
-// ended tells how an attempt ended, for past.
-func ended(number int32, token job.Token, outcome job.Outcome) string {
-	return fmt.Sprintf("%d %x %v;", number, token[:], outcome) // as bytes: a token prints nothing of itself
 }
 
 const (
@@ -78,26 +73,84 @@ const (
 	done    = "done"
 )
 
+// stored is what is stored of each job in the end. An order of the operations must explain that, too. It is also what makes an order
+// quick to find: it says which attempts nobody was told of, and which leases ran out, where a search without it would have to try
+// that any might, at any time.
+type stored map[job.ID]*kept
+
+type kept struct {
+	attempts []job.AttemptEnd // the last may still run, with outcome 0
+	outcome  job.Outcome      // of the job; 0: it has not ended
+}
+
+func (k *kept) attempt(number int32) *job.AttemptEnd {
+	if k == nil {
+		return nil
+	}
+	i := slices.IndexFunc(k.attempts, func(a job.AttemptEnd) bool { return a.Number == number })
+	if i < 0 {
+		return nil
+	}
+	return &k.attempts[i]
+}
+
+// vain reports whether an operation that nobody was told of can have changed nothing.
+func (h stored) vain(in *asked) bool {
+	switch in.kind {
+	case submit:
+		return h[in.job] == nil
+	case cancel:
+		return h[in.job].outcome != job.Cancelled
+	case finish:
+		a := h[in.lease.Job].attempt(in.lease.Attempt)
+		return a == nil || a.Token != in.lease.Token || a.Outcome != in.outcome && a.Outcome != job.Cancelled
+	}
+	return false
+}
+
+// agrees reports whether a job is, as far as it came, what is stored of it. How its last attempt ended may be stored anew when a late report
+// of that ends the job.
+func (h stored) agrees(j *state) bool {
+	k := h[j.id]
+	a := k.attempt(j.attempts)
+	switch {
+	case k == nil || j.word == done && j.outcome != k.outcome:
+		return false
+	case j.attempts == 0:
+		return true
+	case a == nil || a.Worker != j.worker || a.Token != j.token:
+		return false
+	case j.word == running || j.word == waiting && a == &k.attempts[len(k.attempts)-1]:
+		return true
+	}
+	return a.Outcome == j.end && (a.Detail == job.LeaseLost || a.Detail == job.WorkerCrashed) == j.crashed
+}
+
 // spec is the sequential specification of one key.
-var spec = porcupine.NondeterministicModel{
-	Init: func() []any { return []any{[]state(nil)} },
-	Step: func(s, in, out any) []any {
-		var next []any
-		for _, n := range step(s.([]state), in.(*asked), out.(*told)) {
-			next = append(next, n)
-		}
-		return next
-	},
-	Equal:             func(a, b any) bool { return slices.Equal(a.([]state), b.([]state)) },
-	DescribeOperation: func(in, out any) string { return describe(in.(*asked), out.(*told)) },
-	DescribeState:     func(s any) string { return fmt.Sprint(s) },
+func (h stored) spec() porcupine.Model {
+	spec := porcupine.NondeterministicModel{
+		Init: func() []any { return []any{[]state(nil)} },
+		Step: func(s, in, out any) []any {
+			var next []any
+			for _, n := range h.step(s.([]state), in.(*asked), out.(*told)) {
+				if !slices.ContainsFunc(n, func(j state) bool { return !h.agrees(&j) }) {
+					next = append(next, n)
+				}
+			}
+			return next
+		},
+		Equal:             func(a, b any) bool { return slices.Equal(a.([]state), b.([]state)) },
+		DescribeOperation: func(in, out any) string { return describe(in.(*asked), out.(*told)) },
+		DescribeState:     func(s any) string { return fmt.Sprint(s) },
+	}
+	return spec.ToModel()
 }
 
 // step gives what may be after an operation that was answered so; nothing: it cannot have been. Before it a lease may have run out.
-func step(s []state, in *asked, out *told) [][]state {
-	next := stepNow(s, in, out)
+func (h stored) step(s []state, in *asked, out *told) [][]state {
+	next := h.stepNow(s, in, out)
 	if l, ok := lapsed(s); ok {
-		next = append(next, stepNow(l, in, out)...)
+		next = append(next, h.stepNow(l, in, out)...)
 	}
 	return next
 }
@@ -119,14 +172,14 @@ func lapsed(s []state) ([]state, bool) {
 }
 
 // stepNow is step without that.
-func stepNow(s []state, in *asked, out *told) [][]state {
+func (h stored) stepNow(s []state, in *asked, out *told) [][]state {
 	switch in.kind {
 	case submit:
 		return only(stepSubmit(s, in, out))
 	case lease:
-		return stepLease(s, in, out)
+		return h.stepLease(s, in, out)
 	case finish:
-		return only(stepFinish(s, in, out))
+		return only(h.stepFinish(s, in, out))
 	case heartbeat:
 		j := find(s, in.lease.Job)
 		good := j != nil && j.word == running && j.is(in.lease)
@@ -179,8 +232,8 @@ func stepSubmit(s []state, in *asked, out *told) ([]state, bool) {
 	return s, out.unknown || out.job == in.job && out.how == job.Created
 }
 
-// stepLease: one that nobody was told of may have started any job that could start, and may have handed it back.
-func stepLease(s []state, in *asked, out *told) [][]state {
+// stepLease: one that nobody was told of may have started an attempt that nobody was told of, and may have handed it back.
+func (h stored) stepLease(s []state, in *asked, out *told) [][]state {
 	last := len(s) - 1
 	// One that is held keeps its identity.
 	can := last >= 0 && s[last].word == waiting && !slices.ContainsFunc(s, func(j state) bool { return j.held })
@@ -188,23 +241,30 @@ func stepLease(s []state, in *asked, out *told) [][]state {
 		return only(s, out.unknown)
 	}
 	j := s[last]
-	if !j.token.IsZero() { // Of an attempt that nobody was told of nobody can say anything again.
-		j.past += ended(j.attempts, j.token, j.end)
-	}
 	j.word, j.attempts, j.token, j.worker, j.end, j.crashed = running, j.attempts+1, in.lease.Token, in.worker, 0, false
 	if !out.unknown {
 		return only(with(s, j), j.id == in.lease.Job && j.attempts == in.lease.Attempt)
 	}
-	back := j
-	back.word, back.end = waiting, job.Aborted
-	return [][]state{s, with(s, j), with(s, back)}
+	a := h[j.id].attempt(j.attempts)
+	if a == nil || !in.untold[job.Lease{Job: j.id, Attempt: a.Number, Token: a.Token}] {
+		return [][]state{s}
+	}
+	j.token = a.Token
+	if a.Detail == job.HandedBack {
+		j.word, j.end = waiting, job.Aborted
+	}
+	return [][]state{s, with(s, j)}
 }
 
-func stepFinish(s []state, in *asked, out *told) ([]state, bool) {
+func (h stored) stepFinish(s []state, in *asked, out *told) ([]state, bool) {
 	j := find(s, in.lease.Job)
 	if j == nil || !j.is(in.lease) {
 		// What says again how an older attempt ended changes nothing, and is no lie.
-		repeats := j != nil && strings.Contains(j.past, ended(in.lease.Attempt, in.lease.Token, in.outcome))
+		repeats := false
+		if j != nil && in.lease.Attempt < j.attempts {
+			a := h[j.id].attempt(in.lease.Attempt)
+			repeats = a != nil && a.Token == in.lease.Token && a.Outcome == in.outcome
+		}
 		return s, out.unknown || out.refused != repeats
 	}
 	n, lost := *j, false
