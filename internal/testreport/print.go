@@ -32,6 +32,9 @@ func (r *report) printPackage(w io.Writer, pkg string) {
 			}
 		}
 		fmt.Fprint(w, indent(p.output))
+		if races := r.races[pkg]; races != nil {
+			fmt.Fprint(w, indent(races.String()))
+		}
 	}
 }
 

@@ -42,7 +42,9 @@ type report struct {
 	passed, failed, skipped []ended
 	packages                []ended // in the order in which they ended
 	packageEnd              map[string]string
-	stray                   []string // lines that are no events
+	stray                   []string                    // lines that are no events
+	racing                  map[string]bool             // packages in whose output a data race is being told of
+	races                   map[string]*strings.Builder // what was told, by package
 }
 
 func newReport(known []requirement) *report {
@@ -53,6 +55,8 @@ func newReport(known []requirement) *report {
 		build:      map[string]*strings.Builder{},
 		parent:     map[testID]bool{},
 		packageEnd: map[string]string{},
+		racing:     map[string]bool{},
+		races:      map[string]*strings.Builder{},
 	}
 }
 
@@ -69,6 +73,7 @@ func (r *report) add(line []byte) (pkg string, done bool) {
 		written(r.build, e.ImportPath).WriteString(e.Output)
 	case "output":
 		written(r.output, id).WriteString(e.Output)
+		r.watchRace(e)
 	case "run":
 		r.running[id] = true
 		if i := strings.LastIndexByte(e.Test, '/'); i > 0 {
@@ -79,6 +84,25 @@ func (r *report) add(line []byte) (pkg string, done bool) {
 	default: // start, pause, cont, bench and build-fail say nothing that the others do not
 	}
 	return "", false
+}
+
+// The race detector writes this, and then a line of equals signs at the end. Of several tests at once, go test says of any one of them
+// that it was the one that wrote: the words must show even where that one passed.
+const (
+	raceBegins = "WARNING: DATA RACE"
+	raceEnds   = "=================="
+)
+
+func (r *report) watchRace(e event) {
+	switch line := strings.TrimRight(e.Output, "\n"); {
+	case line == raceBegins:
+		r.racing[e.Package] = true
+	case line == raceEnds:
+		delete(r.racing, e.Package)
+	}
+	if r.racing[e.Package] {
+		written(r.races, e.Package).WriteString(e.Output)
+	}
 }
 
 func (r *report) end(id testID, e event) (pkg string, done bool) {

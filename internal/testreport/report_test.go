@@ -137,6 +137,26 @@ warning: a line that is no event
 	}
 }
 
+// go test says of a data race in the words of any test that runs.
+func TestDataRaceIsShownWhoeverPassed(t *testing.T) {
+	t.Parallel()
+	_, out := feed(t, nil, false, `{"Action":"run","Package":"q","Test":"TestA"}
+{"Action":"run","Package":"q","Test":"TestB"}
+{"Action":"output","Package":"q","Test":"TestA","Output":"==================\n"}
+{"Action":"output","Package":"q","Test":"TestA","Output":"WARNING: DATA RACE\n"}
+{"Action":"output","Package":"q","Test":"TestA","Output":"Read at 0x1 by goroutine 7\n"}
+{"Action":"output","Package":"q","Test":"TestA","Output":"==================\n"}
+{"Action":"output","Package":"q","Test":"TestA","Output":"chatter\n"}
+{"Action":"pass","Package":"q","Test":"TestA"}
+{"Action":"output","Package":"q","Test":"TestB","Output":"race detected during execution of test\n"}
+{"Action":"fail","Package":"q","Test":"TestB"}
+{"Action":"fail","Package":"q"}
+`)
+	if !strings.Contains(out, "    WARNING: DATA RACE\n    Read at 0x1 by goroutine 7\n") || strings.Contains(out, "chatter") {
+		t.Errorf("the race, or more than it, is not shown:\n%s", out)
+	}
+}
+
 func TestRealGoTestIsJudged(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

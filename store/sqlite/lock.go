@@ -117,4 +117,8 @@ func unreadable(path string) bool {
 	return errors.Is(syscall.Access(path, read), syscall.EACCES)
 }
 
-func (l *lock) release() error { return l.file.Close() }
+// release gives the right up, also where a program that this process is just starting has a copy of the open file.
+func (l *lock) release() error {
+	err := syscall.Flock(int(l.file.Fd()), syscall.LOCK_UN)
+	return errors.Join(err, l.file.Close())
+}
