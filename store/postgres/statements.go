@@ -137,6 +137,11 @@ var statements = [rows.Count]statement{
 	rows.LiveBuilds: {sql: `SELECT ` + buildColumns + ` FROM headrace.build b WHERE outcome = 0 ORDER BY seq`},
 	rows.LiveJobs: {sql: `SELECT ` + recordColumns + ` FROM headrace.live l JOIN headrace.job j ON j.seq = l.seq
 		LEFT JOIN headrace.ended e ON e.seq = l.seq` + sealed + ` ORDER BY l.seq`},
+	// The subquery keeps the server from sorting all references at once: a build's are sorted by themselves, one build after the other.
+	rows.LiveRefs: {sql: `SELECT k.n, r.* FROM ` + seqKeys + ` CROSS JOIN LATERAL (SELECT job, awaited, optional, priority, timeout, silence, ended
+		FROM headrace.build_ref WHERE build = k.seq ORDER BY place) r`},
+	rows.JobOutcome: {sql: `SELECT k.n, coalesce(e.outcome, 0) FROM ` + idKeys + ` JOIN headrace.job j ON j.id = k.id
+		LEFT JOIN headrace.ended e ON e.seq = j.seq ORDER BY k.n`},
 	rows.Refs: {sql: `SELECT k.n, r.job, r.awaited, r.optional, r.priority, r.timeout, r.silence,
 		CASE WHEN j.seq IS NULL THEN r.ended ELSE coalesce(e.outcome, 0) END
 		FROM ` + seqKeys + ` JOIN headrace.build_ref r ON r.build = k.seq LEFT JOIN headrace.job j ON j.id = r.job

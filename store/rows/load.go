@@ -42,6 +42,7 @@ func readHead(c Columns) Head {
 type loading struct {
 	t    Tables
 	head queue.Head
+	live map[job.ID]job.Outcome // jobs that were read, and how they have ended
 
 	ready   []job.Change // not on their way yet
 	changes chan []job.Change
@@ -60,7 +61,7 @@ var errRefused = errors.New("no more is wanted")
 // Load reads what queue.Store's Load gives, of one moment of the store. While fn takes in what was read, the next is read
 // and decoded. It gives back the error of fn, or that of ctx, as it is, and calls fn no more after either.
 func Load(ctx context.Context, t Tables, fn func(job.Change) error) (queue.Head, error) {
-	l := loading{t: t, changes: make(chan []job.Change, portions), refused: make(chan struct{})}
+	l := loading{t: t, live: map[job.ID]job.Outcome{}, changes: make(chan []job.Change, portions), refused: make(chan struct{})}
 	var read error
 	go func() {
 		defer close(l.changes)
@@ -191,35 +192,75 @@ func (l *loading) job(_ int, c Columns) error {
 		}
 		l.head.Corrupt = append(l.head.Corrupt, v)
 	}
+	l.live[r.Spec.ID] = 0
+	if r.End != nil {
+		l.live[r.Spec.ID] = r.End.Outcome
+	}
 	return l.fn(job.JobAdded{Record: *r})
 }
 
-// refs gives each build its references.
+// refs gives each build its references. How the jobs that they name have ended is known of those that were just read; the store
+// is asked of the others, after all references are read.
 func (l *loading) refs(builds []job.ID, seqs []Value) error {
+	var later []job.BuildReferred // from the first on of which a job is none that was just read
 	var refs []job.Ref
-	at := 0
+	at, sure := 0, true
 	give := func() error {
 		if len(refs) == 0 {
 			return nil
 		}
-		c := job.BuildReferred{Build: builds[at], Refs: refs}
-		refs = nil
-		return l.fn(c)
+		c, all := job.BuildReferred{Build: builds[at], Refs: refs}, sure
+		refs, sure = nil, true
+		if all && len(later) == 0 {
+			return l.fn(c)
+		}
+		later = append(later, c)
+		return nil
 	}
-	err := l.t.Read(Refs, 1, seqs, func(key int, c Columns) error {
+	err := l.t.Read(LiveRefs, 1, seqs, func(key int, c Columns) error {
 		if key != at {
 			if err := give(); err != nil {
 				return err
 			}
 			at = key
 		}
-		refs = append(refs, reference(c))
+		r := reference(c)
+		if outcome, ok := l.live[r.Job]; ok {
+			r.Ended = outcome
+		} else {
+			sure = false
+		}
+		refs = append(refs, r)
 		return nil
 	})
-	if err != nil {
-		return err
+	if err == nil {
+		err = give()
 	}
-	return give()
+	if err == nil {
+		err = l.settle(later)
+	}
+	for i := 0; i < len(later) && err == nil; i++ {
+		err = l.fn(later[i])
+	}
+	return err
+}
+
+// settle says of references how the jobs that they name have ended, of those that are still there.
+func (l *loading) settle(builds []job.BuildReferred) error {
+	var keys []Value
+	var asked []*job.Ref
+	for i := range builds {
+		for k := range builds[i].Refs {
+			r := &builds[i].Refs[k]
+			if _, ok := l.live[r.Job]; !ok {
+				keys, asked = append(keys, ident(r.Job)), append(asked, r)
+			}
+		}
+	}
+	return l.t.Read(JobOutcome, 1, keys, func(key int, c Columns) error {
+		asked[key].Ended = job.Outcome(c.Int())
+		return nil
+	})
 }
 
 // standIn gives what the engine needs of a live job whose record cannot be read. One that is Done has nothing left

@@ -112,6 +112,11 @@ const (
 	LiveBuilds
 	// LiveJobs gives Record's columns, by seq.
 	LiveJobs
+	// LiveRefs: build's seq. It gives job, awaited, optional, priority, timeout, silence, and how the job had ended by what the row
+	// says; by place.
+	LiveRefs
+	// JobOutcome: id. It gives how a job has ended by now, 0 if it has not.
+	JobOutcome
 	// Refs: build's seq. It gives job, awaited, optional, priority, timeout, silence, how the job has ended by now or, if it
 	// is no more, what the row says; by place.
 	Refs

@@ -131,6 +131,6 @@ func TestStatementsAreLedByAnIndex(t *testing.T) {
 	for q := range rows.Count {
 		checkPlan(t, s.w, queries[q], fmt.Sprintf("statement %d", q), func(table string) bool {
 			return table == through[q]
-		}, q == rows.Refs)
+		}, q == rows.Refs || q == rows.LiveRefs)
 	}
 }

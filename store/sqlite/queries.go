@@ -102,7 +102,10 @@ var queries = [statements]string{
 	rows.LiveBuilds: `SELECT ` + buildColumns + ` FROM build b WHERE outcome = 0 ORDER BY seq`,
 	rows.LiveJobs: `SELECT ` + recordColumns + ` FROM live l CROSS JOIN job j ON j.seq = l.seq
 		LEFT JOIN ended e ON e.seq = l.seq ORDER BY l.seq`,
-	rows.Refs: `SELECT ` + refColumns,
+	rows.LiveRefs: `SELECT job, awaited, optional, priority, timeout, silence, ended FROM build_ref
+		WHERE build = ? ORDER BY place`,
+	rows.JobOutcome: `SELECT coalesce(e.outcome, 0) FROM job j LEFT JOIN ended e ON e.seq = j.seq WHERE j.id = ?`,
+	rows.Refs:       `SELECT ` + refColumns,
 
 	rows.SettledJob: `SELECT ` + recordColumns + ` FROM job j JOIN ended e ON e.seq = j.seq
 		LEFT JOIN live l ON l.seq = j.seq WHERE j.id = ? AND l.seq IS NULL`,
