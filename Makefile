@@ -27,6 +27,7 @@ demo: bin/headrace ## build headrace and let it vet, test, build and weigh itsel
 	bin/headrace run --fresh examples/self-build.yaml
 
 test: setup ## run every test with the race detector, and list what could not run
+	@go run ./internal/testreport ./internal/sim # with it, the simulator plays a few of its seeds only
 	@go run ./internal/testreport -race -shuffle=on -timeout=20m ./...
 
 check: ## format, vet, lint, vulnerabilities, modules, cross-builds, generated files

@@ -52,6 +52,7 @@ type store struct {
 	batches      []batch       // stored by this owner
 	gate         chan struct{} // if it is set, each commit waits for it
 	held         atomic.Bool   // one does
+	gone         atomic.Bool   // the owner died: what it decided for the round after is void
 	round
 }
 
@@ -77,6 +78,14 @@ func (s *store) launched() {
 	}
 	s.aloft.marks, s.aloft.behind = s.marks, behind
 	s.marks, s.told = nil, 0
+}
+
+// pending are the commands that were decided for the round after the one that is being stored. Of an owner that died there are none.
+func (s *store) pending() []mark {
+	if s.gone.Load() {
+		s.marks = nil
+	}
+	return s.marks
 }
 
 // mark says where among the changes of a round a command was decided.
@@ -142,6 +151,7 @@ func (s *store) Load(ctx context.Context, fn func(job.Change) error) (queue.Head
 	s.mu.Unlock()
 	s.pause()
 	s.round = round{wrong: s.wrong}
+	s.gone.Store(false)
 	s.loaded = job.At(time.Now())
 	return s.Store.Load(ctx, fn)
 }
@@ -162,7 +172,7 @@ func (s *store) Commit(ctx context.Context, b *queue.Batch) error {
 		s.slow = true
 		return errInjected
 	case s.fire(diesBefore, b.At):
-		s.marks = nil // of the round after
+		s.gone.Store(true)
 		return queue.ErrFenced
 	}
 	if err := s.Store.Commit(ctx, b); err != nil {
@@ -181,7 +191,7 @@ func (s *store) Commit(ctx context.Context, b *queue.Batch) error {
 		s.blind, s.slow = true, true
 		return errInjected
 	case s.fire(diesAfter, b.At):
-		s.marks = nil // of the round after
+		s.gone.Store(true)
 		return queue.ErrFenced
 	}
 	return nil

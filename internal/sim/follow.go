@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"slices"
+	"sync/atomic"
 
 	"github.com/headrace/headrace/job"
 )
@@ -55,17 +56,21 @@ type place struct {
 	context.Context
 	world   *world
 	command *command
-	asked   int
+	live    atomic.Int64 // how often it said that it has not ended
 }
 
-// Err implements context.Context. It is asked by who sends the command, then by the owner that decides it.
+// Err implements context.Context. Until it has ended it is asked by who sends the command, then by the owner that decides it; the owner
+// does not decide what has ended, and who sent it may ask once more meanwhile.
 func (p *place) Err() error {
-	if p.asked++; p.asked == 2 {
+	if err := p.Context.Err(); err != nil {
+		return err
+	}
+	if p.live.Add(1) == 2 {
 		s := p.world.store
 		behind := s.machine == nil || s.machine.Behind()
 		s.marks = append(s.marks, mark{p.command, s.told, p.world.now(), behind, s.held.Load()})
 	}
-	return p.Context.Err()
+	return nil
 }
 
 func (w *world) placed(c *command) context.Context {
@@ -92,12 +97,12 @@ func (w *world) follow() {
 		w.followRound(b)
 		w.followed.batches++
 	}
-	later := slices.IndexFunc(w.store.marks, func(m mark) bool { return m.when > w.m.now })
+	marks := w.store.pending()
+	later := slices.IndexFunc(marks, func(m mark) bool { return m.when > w.m.now })
 	if later < 0 {
-		later = len(w.store.marks)
+		later = len(marks)
 	}
-	marks := w.store.marks[:later]
-	w.store.marks = w.store.marks[later:]
+	marks, w.store.marks = marks[:later], marks[later:]
 	w.decide(marks, -1)
 	w.m.behind = false
 }

@@ -9,7 +9,7 @@ import (
 )
 
 var (
-	seeds = flag.Uint64("seeds", 300, "how many seeds to run")
+	seeds = flag.Uint64("seeds", usual, "how many seeds to run")
 	first = flag.Uint64("first", 1, "the first seed")
 	// The default is a compromise: long enough that everything meets, short enough to read.
 	steps = flag.Int("steps", 200, "how many steps to take in each")

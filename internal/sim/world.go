@@ -540,7 +540,7 @@ func (w *world) looks() (at []job.Time) {
 	for _, b := range w.batches() {
 		at = append(at, b.at)
 	}
-	for _, m := range w.store.marks {
+	for _, m := range w.store.pending() {
 		at = append(at, m.when)
 	}
 	return at
