@@ -124,7 +124,8 @@ func (m *Machine) applyAdded(r *Record) error {
 		return fmt.Errorf("apply JobAdded: job %s is already in memory", r.Spec.ID)
 	}
 	s := &r.Spec
-	if twin := m.byIdentity.get(s.Identity()); twin != nil && r.End == nil {
+	hash := m.byIdentity.hash(s.Identity())
+	if twin := m.byIdentity.find(hash, s.Identity()); twin != nil && r.End == nil {
 		return fmt.Errorf("apply JobAdded: job %s has the identity of %s, which is unfinished", s.ID, twin.id)
 	}
 	if (r.Running || r.Held && (r.End == nil || !m.loading)) && r.Last == nil {
@@ -154,7 +155,7 @@ func (m *Machine) applyAdded(r *Record) error {
 		m.loadEnded(j, r)
 		return nil
 	}
-	m.byIdentity.put(j)
+	m.byIdentity.put(hash, j)
 	if r.Ready {
 		j.state = Blocked{}.Release()
 	}

@@ -21,8 +21,11 @@ func (x *index) hash(i Identity) uint64 {
 	return h.Sum64()
 }
 
-func (x *index) get(i Identity) *Job {
-	for j := x.jobs[x.hash(i)]; j != nil; j = j.twin {
+func (x *index) get(i Identity) *Job { return x.find(x.hash(i), i) }
+
+// find is get where the hash is known.
+func (x *index) find(h uint64, i Identity) *Job {
+	for j := x.jobs[h]; j != nil; j = j.twin {
 		if j.Identity() == i {
 			return j
 		}
@@ -30,9 +33,8 @@ func (x *index) get(i Identity) *Job {
 	return nil
 }
 
-// put takes the job in; no other of its identity may be there.
-func (x *index) put(j *Job) {
-	h := x.hash(j.Identity())
+// put takes the job in, by the hash of its identity; no other of that may be there.
+func (x *index) put(h uint64, j *Job) {
 	j.twin = x.jobs[h]
 	x.jobs[h] = j
 }
