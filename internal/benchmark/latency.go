@@ -18,7 +18,7 @@ func ahead(ctx context.Context, l *lab) (section, error) {
 	s := section{
 		title: "Lease with many jobs ahead",
 		note: "From the call of Lease to its durable answer, one worker with one slot and one job at a time, while so many older jobs are ready that it cannot run. " +
-			"The sizes take turns of 50 leases, so that all meet the same disk.",
+			fmt.Sprintf("The sizes take turns of %d leases, so that all meet the same disk, and whatever stalls it for a tenth of a second.", turnSize),
 	}
 	for _, k := range l.kinds {
 		tails, err := l.aheadOn(ctx, k, &s)
@@ -31,6 +31,8 @@ func ahead(ctx context.Context, l *lab) (section, error) {
 	}
 	return s, nil
 }
+
+const turnSize = 5
 
 // aheadOn has an engine for each size, and gives the tail of each.
 func (l *lab) aheadOn(ctx context.Context, k kind, s *section) (tails []time.Duration, err error) {
@@ -59,9 +61,9 @@ func (l *lab) aheadOn(ctx context.Context, k kind, s *section) (tails []time.Dur
 		}
 	}
 	lists := make([]sample, len(l.ahead))
-	for turn := 0; turn < l.leases; turn += 50 {
+	for turn := 0; turn < l.leases; turn += turnSize {
 		for i, e := range engines {
-			for range min(50, l.leases-turn) {
+			for range min(turnSize, l.leases-turn) {
 				took, err := leaseOne(ctx, e, &workers[i])
 				if err != nil {
 					return nil, err
