@@ -176,7 +176,7 @@ func (w *world) rule(finished <-chan struct{}) error {
 		}
 		select {
 		case <-finished:
-			return end()
+			return errors.Join(end(), w.place.cut())
 		case <-r.died:
 			w.crown(nil)
 			w.kills++
