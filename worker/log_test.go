@@ -161,22 +161,26 @@ func TestDamageCostsAtMostItsBlockAndIsTold(t *testing.T) {
 	}
 }
 
-// lastLines gives what the last n lines begin with and all after it, by looking at every line.
+// lastLines gives what the last n lines begin with and all after it, by looking at every line. Notes do not count.
 func lastLines(lines []Line, n int) []Line {
 	var starts []int
 	goesOn := false
 	for i, l := range lines {
-		if l.Stream == Note || !goesOn {
+		if l.Stream == Note {
+			continue
+		}
+		if !goesOn {
 			starts = append(starts, i)
 		}
-		if l.Stream != Note {
-			goesOn = l.Partial
-		}
+		goesOn = l.Partial
 	}
-	if n <= 0 || len(starts) == 0 {
+	switch {
+	case n <= 0:
 		return nil
+	case len(starts) <= n:
+		return lines
 	}
-	return lines[starts[max(len(starts)-n, 0)]:]
+	return lines[starts[len(starts)-n]:]
 }
 
 func TestTailGivesLastLines(t *testing.T) {

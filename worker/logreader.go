@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"slices"
 	"time"
 )
 
@@ -167,38 +166,31 @@ func (r *LogReader) goTo(m mark) {
 	r.block = r.block[:0]
 }
 
-// Tail goes to where the last n lines begin: Next then gives them and whatever follows. The pieces of a line
-// that is longer than MaxLineText are one. It reads only the blocks that hold those lines, and one more.
+// Tail goes to where the last n lines begin: Next then gives them and whatever follows. Notes are no lines of the job, and
+// come along where they stand; the pieces of a line that is longer than MaxLineText are one. It reads only the blocks that hold those lines,
+// and one more.
 func (r *LogReader) Tail(n int) error {
 	size, err := r.size()
 	if err != nil {
 		return err
 	}
 	r.ended = false
-	var starts []mark
-	// open is the place in starts of a first piece of output: an earlier block says whether a line begins with it.
-	open := -1
+	var starts []mark // of lines, but for the first, of which an earlier block says whether it is one
 	for base := (max(size, 1) - 1) / blockSize * blockSize; ; base -= blockSize {
 		s, err := r.scan(base)
 		if err != nil || n <= 0 {
 			return err
 		}
-		switch {
-		case open >= 0 && s.pieces:
-			if s.unfinished {
-				starts = slices.Delete(starts, open, open+1)
-			}
-			open = s.first
-		case open >= 0:
-			open += len(s.starts)
-		default:
-			open = s.first
+		if len(starts) > 0 && s.unfinished {
+			starts = starts[1:]
 		}
 		starts = append(s.starts, starts...)
-		if at := len(starts) - n; base == 0 || at > open {
-			if len(starts) > 0 {
-				r.goTo(starts[max(at, 0)])
-			}
+		switch at := len(starts) - n; {
+		case at > 0:
+			r.goTo(starts[at])
+			return nil
+		case base == 0:
+			r.goTo(mark{off: len(logMagic)})
 			return nil
 		}
 	}
@@ -207,8 +199,6 @@ func (r *LogReader) Tail(n int) error {
 // scanned is what a block tells of its lines.
 type scanned struct {
 	starts     []mark // of lines; the first output counts as one
-	pieces     bool   // there is output
-	first      int    // the first output's place in starts; -1: none
 	unfinished bool   // no newline follows the last output
 }
 
@@ -221,7 +211,7 @@ func (r *LogReader) scan(base int64) (scanned, error) {
 	if _, err := r.fill(); err != nil {
 		return scanned{}, err
 	}
-	s := scanned{first: -1}
+	var s scanned
 	for {
 		here := mark{r.base, r.off, r.chain}
 		rec, what := r.chain.decode(r.rest())
@@ -229,14 +219,11 @@ func (r *LogReader) scan(base int64) (scanned, error) {
 			r.chain = here.chain
 			return s, nil
 		}
-		if rec.kind == kindNote || !s.unfinished {
-			if rec.kind != kindNote && !s.pieces {
-				s.first = len(s.starts)
-			}
-			s.starts = append(s.starts, here)
-		}
 		if rec.kind != kindNote {
-			s.pieces, s.unfinished = true, rec.kind == kindPiece
+			if !s.unfinished {
+				s.starts = append(s.starts, here)
+			}
+			s.unfinished = rec.kind == kindPiece
 		}
 		r.off += rec.size
 	}
