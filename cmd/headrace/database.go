@@ -137,12 +137,18 @@ func stopped(before *queue.HeldError) error {
 // lives reports whether a process may be headrace and able to go on. The numbers of processes are given anew, and one that is dead
 // has its number until its parent asks for it.
 func lives(pid int) bool {
-	if err := syscall.Kill(pid, 0); errors.Is(err, syscall.ESRCH) {
-		return false
-	}
-	name, state, ok := readStat(strconv.Itoa(pid))
+	name, _, ok := readStat(strconv.Itoa(pid))
 	own, _, known := readStat("self")
-	return !ok || !known || name == own && state != 'Z' && state != 'X'
+	return !gone(pid) && (!ok || !known || name == own)
+}
+
+// gone reports whether nothing of a process is left, or its number alone.
+func gone(pid int) bool {
+	if err := syscall.Kill(pid, 0); errors.Is(err, syscall.ESRCH) {
+		return true
+	}
+	_, state, _ := readStat(strconv.Itoa(pid))
+	return state == 'Z' || state == 'X'
 }
 
 // readStat reads the name and the state of a process out of /proc/PID/stat (proc(5)); ok is false where there is none.

@@ -8,6 +8,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // children lists the processes that a process has started.
@@ -65,6 +67,38 @@ func noted(t *testing.T, path string) int {
 		t.Fatal(err)
 	}
 	return pid
+}
+
+// A killed run has its number until its parent asks for it; that is no run that goes on.
+func TestKilledRunThatNobodyBuriedIsOver(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	started := newGate(t, filepath.Join(dir, "started"))
+	write(t, dir, "g.yaml", `jobs: {a: {run: "echo > started; exec sleep 1000"}, b: {run: "true", needs: a}}`)
+	p := start(t, dir, "run", "g.yaml")
+	started.meet(t, p)
+	if err := p.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	if err := unix.Waitid(unix.P_PID, p.Process.Pid, nil, unix.WEXITED|unix.WNOWAIT, nil); err != nil {
+		t.Fatal(err)
+	}
+	for _, tt := range []struct {
+		args []string
+		code int
+		want string
+	}{
+		{[]string{"why", "g.yaml", "a"}, exitOK, "when its run was killed"},
+		{[]string{"history", "g.yaml"}, exitOK, "interrupted"},
+		{[]string{"logs", "g.yaml", "a", "--follow"}, exitOK, "killed while it ran"},
+		{[]string{"logs", "g.yaml", "b", "--follow"}, exitUsage, "b"},
+	} {
+		reader := start(t, dir, tt.args...)
+		if code, text := reader.end(t), reader.out.String(); code != tt.code || !strings.Contains(text, tt.want) {
+			t.Errorf("%v: code %d, %s", tt.args, code, text)
+		}
+	}
+	_ = p.Wait() // It was killed.
 }
 
 // TestNextRunKillsWhatAllAtOnceLeft kills the program and all that watches over its jobs, so that nobody can clean up. The

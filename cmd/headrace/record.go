@@ -8,7 +8,6 @@ import (
 	"os"
 	"slices"
 	"strings"
-	"syscall"
 
 	"github.com/headrace/headrace/graph"
 	"github.com/headrace/headrace/job"
@@ -126,7 +125,7 @@ func (p place) holder() *queue.HeldError {
 	if host, err := os.Hostname(); err == nil && host != h.Host {
 		return h // Who knows: better wait than say what is not so.
 	}
-	if err := syscall.Kill(h.PID, 0); errors.Is(err, syscall.ESRCH) {
+	if gone(h.PID) {
 		return nil
 	}
 	return h
