@@ -11,6 +11,7 @@ import (
 	"github.com/headrace/headrace/store/archive"
 	"github.com/headrace/headrace/store/rows"
 	"github.com/headrace/headrace/store/sqlite"
+	"github.com/headrace/headrace/worker"
 	"github.com/spf13/cobra"
 )
 
@@ -114,8 +115,18 @@ func (c *checker) read(ctx context.Context, r anyReader) (counts archive.Counts,
 		}
 	}
 	err = r.Whole(ctx, func(t rows.Tables) (err error) {
-		counts, err = archive.Check(t, c.report)
+		counts, err = archive.Check(t, kinds, c.report)
 		return err
 	})
 	return counts, err
+}
+
+// kinds are those whose arguments and results the command knows.
+var kinds = map[string]archive.Kind{
+	worker.CommandKind: {Args: decodes[worker.CommandArgs], Result: decodes[worker.CommandResult]},
+}
+
+func decodes[T any](b []byte) error {
+	var v T
+	return json.Unmarshal(b, &v)
 }

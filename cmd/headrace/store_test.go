@@ -11,6 +11,7 @@ import (
 	"github.com/headrace/headrace/store/rows"
 	"github.com/headrace/headrace/store/sqlite"
 	driver "zombiezen.com/go/sqlite"
+	"zombiezen.com/go/sqlite/sqlitex"
 )
 
 // Whatever lies around it, an error of the store's file is told as what the person can do about it.
@@ -50,6 +51,37 @@ func TestDamageThatIsFoundInReadingNamesTheFile(t *testing.T) {
 		complain(&out, err)
 		if got := out.String(); !strings.Contains(got, want) || strings.Contains(got, "table job") {
 			t.Errorf("%q, want %q in it and nothing of the inside", got, want)
+		}
+	}
+}
+
+// To a store arguments and results are opaque; check knows what those of a command are.
+func TestCheckReadsWhatCommandsKeep(t *testing.T) {
+	t.Parallel()
+	for damage, want := range map[string]string{
+		"UPDATE job SET args = x'ff00ff'":   "args cannot be read",
+		"UPDATE job SET args = NULL":        "args cannot be read",
+		"UPDATE result SET job = x'ff00ff'": "job cannot be read",
+		"DELETE FROM result":                "the result of a job that succeeded",
+	} {
+		dir := t.TempDir()
+		write(t, dir, "g.yaml", `jobs: {a: {run: "true"}}`)
+		if p := start(t, dir, "run", "g.yaml"); p.end(t) != exitOK {
+			t.Fatal(p.out.String())
+		}
+		if p := start(t, dir, "check", "g.yaml"); p.end(t) != exitOK {
+			t.Fatal(p.out.String())
+		}
+		c, err := driver.OpenConn(filepath.Join(dir, ".headrace", "g.yaml", databaseName), driver.OpenReadWrite)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := errors.Join(sqlitex.ExecuteTransient(c, damage, nil), c.Close()); err != nil {
+			t.Fatal(err)
+		}
+		p := start(t, dir, "check", "g.yaml")
+		if code, text := p.end(t), p.out.String(); code != exitFailed || !strings.Contains(text, want) {
+			t.Errorf("%s: code %d, %s", damage, code, text)
 		}
 	}
 }

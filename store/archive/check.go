@@ -36,12 +36,20 @@ type Counts struct {
 	Rounds int `json:"rounds"`
 }
 
+// Kind tells what is wrong with what jobs of a kind keep in a store, to which it is opaque.
+type Kind struct {
+	Args func([]byte) error
+	// Result is that of a job; one that ran and succeeded must have one.
+	Result func([]byte) error
+}
+
 // Check reads all that a store holds, and reports whatever contradicts itself: records that cannot be read, rows that name
-// what is not there, jobs in no state or in two, gaps, and whatever keeps the engine from going on. It ends with the error
-// that report gives, or with one of reading. It takes some hundred bytes of memory for each job.
-func Check(t rows.Tables, report func(Finding) error) (Counts, error) {
+// what is not there, jobs in no state or in two, gaps, and whatever keeps the engine from going on. Args and results are
+// looked at where their kind is given. It ends with the error that report gives, or with one of reading. It takes some hundred
+// bytes of memory for each job.
+func Check(t rows.Tables, kinds map[string]Kind, report func(Finding) error) (Counts, error) {
 	c := &checking{
-		tables: t, report: report,
+		tables: t, kinds: kinds, report: report,
 		jobs: map[int64]*jobCheck{}, ids: map[job.ID]int64{}, builds: map[int64]*buildCheck{}, unfinished: map[job.Identity]int64{},
 	}
 	err := c.run()
@@ -51,6 +59,7 @@ func Check(t rows.Tables, report func(Finding) error) (Counts, error) {
 // checking is a Check under way.
 type checking struct {
 	tables rows.Tables
+	kinds  map[string]Kind
 	report func(Finding) error
 	// err is the first error of report.
 	err error
@@ -74,7 +83,10 @@ type jobCheck struct {
 	got    []bool
 	unread bool
 
+	kind string // if it is known
+
 	live, waits, runs, ended bool
+	cached, result           bool
 	outcome                  job.Outcome
 	// started is how many attempts were, as the tally says, or the attempt that runs or ended with the job; untold: what
 	// would say so cannot be read.
@@ -221,6 +233,9 @@ func (c *checking) all() {
 		}
 		if j.live && !j.waits && !j.runs && !j.ended {
 			c.found("live", j.id.String(), "a row in table ended", "the job is Done here, and how it ended is missing")
+		}
+		if j.kind != "" && j.outcome == job.Succeeded && !j.cached && !j.result {
+			c.found("result", j.id.String(), "the result of a job that succeeded", "it is missing")
 		}
 		c.attempts(j)
 	}

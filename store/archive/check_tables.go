@@ -78,6 +78,12 @@ func (c *checking) job(row []rows.Value) {
 	slices.SortFunc(j.needs, compareIDs)
 	j.needs = slices.Compact(j.needs)
 	j.got = make([]bool, len(j.needs))
+	if k, ok := c.kinds[row[4].Text]; ok {
+		j.kind = row[4].Text
+		if err := k.Args(row[8].Blob); err != nil {
+			c.found("job", id.String(), "arguments as its kind has them", "args cannot be read: %v", err)
+		}
+	}
 	spec = job.Spec{ID: id, Channel: row[3].Text, Kind: row[4].Text, Key: row[6].Text}
 	j.identity = spec.Identity()
 }
@@ -177,6 +183,7 @@ func (c *checking) end(row []rows.Value) {
 	}
 	j.ended, j.outcome = true, job.Outcome(outcome)
 	if e, err := codec.DecodeEnd(row[2].Blob); err == nil {
+		j.cached = e.Cached
 		if int64(e.Outcome) != outcome {
 			c.found("ended", key, "the outcome of its row", "its record says %s, and its row %s", e.Outcome, job.Outcome(outcome))
 		}
@@ -213,8 +220,15 @@ func (c *checking) attempt(row []rows.Value) {
 
 func (c *checking) result(row []rows.Value) {
 	key := c.jobKey(row[0].Int)
-	if c.jobs[row[0].Int] == nil {
+	j := c.jobs[row[0].Int]
+	if j == nil {
 		c.found("result", key, "a job of that seq", "its job is unknown")
+		j = &jobCheck{}
+	}
+	if j.result = row[1].Kind != rows.Null; j.result && j.kind != "" {
+		if err := c.kinds[j.kind].Result(row[1].Blob); err != nil {
+			c.found("result", key, "a result as its kind has them", "job cannot be read: %v", err)
+		}
 	}
 	if row[3].Int != 0 && row[1].Kind == rows.Null {
 		c.found("result", key, "the job's result", "that of the attempt is the same, and there is none")

@@ -1,6 +1,7 @@
 package archive_test
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -11,6 +12,22 @@ import (
 	"github.com/headrace/headrace/store/rows"
 )
 
+// kinds are those of live.
+var kinds = map[string]archive.Kind{"k": {
+	Args: func(b []byte) error {
+		if len(b) > 0 && b[0] != '{' {
+			return errors.New("want an object")
+		}
+		return nil
+	},
+	Result: func(b []byte) error {
+		if string(b) != "done" && string(b) != "half" {
+			return errors.New("want done or half")
+		}
+		return nil
+	},
+}}
+
 func check(t testing.TB, b *backend, address string) (findings []archive.Finding, counts archive.Counts) {
 	t.Helper()
 	r, err := b.read(t.Context(), address)
@@ -19,7 +36,7 @@ func check(t testing.TB, b *backend, address string) (findings []archive.Finding
 	}
 	defer r.Close()
 	err = r.Whole(t.Context(), func(tables rows.Tables) (err error) {
-		counts, err = archive.Check(tables, func(f archive.Finding) error {
+		counts, err = archive.Check(tables, kinds, func(f archive.Finding) error {
 			findings = append(findings, f)
 			return nil
 		})
@@ -66,6 +83,9 @@ var faults = []struct {
 	lite           bool // no other database would let it happen
 }{
 	{sql: "UPDATE {s}job SET spec = x'ff' WHERE seq = (SELECT max(seq) FROM {s}job)", table: "job", problem: "spec cannot be read"},
+	{sql: "UPDATE {s}job SET args = x'ff' WHERE seq = (SELECT max(seq) FROM {s}job)", table: "job", problem: "args cannot be read"},
+	{sql: "UPDATE {s}result SET job = x'ff' WHERE job IS NOT NULL", table: "result", problem: "job cannot be read"},
+	{sql: "DELETE FROM {s}result", table: "result", problem: "it is missing"},
 	{sql: "UPDATE {s}live SET own = x'ff' WHERE seq = (SELECT max(seq) FROM {s}live)", table: "live", problem: "own cannot be read"},
 	{sql: "UPDATE {s}live SET tally = x'ff' WHERE seq = (SELECT max(seq) FROM {s}live)", table: "live", problem: "tally cannot be read"},
 	{sql: "UPDATE {s}live SET attempt = x'ff' WHERE state = 2", table: "live", problem: "attempt cannot be read"},
