@@ -1,6 +1,7 @@
 package graph
 
 import (
+	"fmt"
 	"path"
 	"strings"
 )
@@ -65,6 +66,45 @@ func badGlob(glob string) string {
 		if _, err := path.Match(e, ""); err != nil {
 			return "bad glob " + quote(glob) + ": [ without its ], or \\ at the end"
 		}
+		if low, high := emptyRange(e); low > high {
+			return fmt.Sprintf("bad glob %s: nothing is between %c and %c", quote(glob), low, high)
+		}
 	}
 	return ""
+}
+
+// emptyRange gives the ends of the first range within [] whose end comes before its begin, in which path.Match sees no fault; if there is
+// none, two equal ones. The element is one that path.Match takes.
+func emptyRange(element string) (low, high rune) {
+	runes := []rune(element)
+	within := false
+	at := func(i int) (r rune, next int) {
+		if runes[i] == '\\' {
+			i++
+		}
+		return runes[i], i + 1
+	}
+	for i := 0; i < len(runes); {
+		switch {
+		case !within && runes[i] == '[':
+			within = true
+			if i++; runes[i] == '^' {
+				i++
+			}
+		case within && runes[i] != ']':
+			low, i = at(i)
+			if high = low; runes[i] == '-' {
+				high, i = at(i + 1)
+			}
+			if low > high {
+				return low, high
+			}
+		case within:
+			within = false
+			i++
+		default:
+			_, i = at(i)
+		}
+	}
+	return 0, 0
 }
