@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -74,7 +75,11 @@ func execute(args []string, stdout, stderr io.Writer) int {
 	root.SetOut(stdout)
 	root.SetErr(stderr)
 	strict(root)
+	helped := noteHelp(root)
 	cmd, err := root.ExecuteContextC(context.Background())
+	if err == nil {
+		err = *helped
+	}
 	if err == nil {
 		return exitOK
 	}
@@ -93,6 +98,21 @@ func execute(args []string, stdout, stderr io.Writer) int {
 		complain(stderr, err)
 	}
 	return code
+}
+
+// noteHelp has help tell, in what it gives, that it could not be written: Cobra lets that pass.
+func noteHelp(root *cobra.Command) *error {
+	var fault error
+	help := root.HelpFunc()
+	root.SetHelpFunc(func(c *cobra.Command, args []string) {
+		out := c.OutOrStdout()
+		var text bytes.Buffer
+		c.SetOut(&text)
+		help(c, args)
+		c.SetOut(out)
+		_, fault = out.Write(text.Bytes())
+	})
+	return &fault
 }
 
 // strict has the commands that cobra brings along refuse what they do not know, as all others do: they would print their own help,
