@@ -55,7 +55,7 @@ func Commands(e Executor, logs string, onLine func(*Attempt, Line)) Handler {
 	return func(ctx context.Context, a *Attempt) job.Report {
 		var args CommandArgs
 		if err := json.Unmarshal(a.Spec.Args, &args); err != nil {
-			return job.Report{Outcome: job.Failed, Detail: job.NotStarted, Message: fmt.Sprintf("arguments: %v", err)}
+			return job.Report{Outcome: job.Failed, Detail: job.NotStarted, Message: fmt.Sprintf("its arguments cannot be read: %v", err)}
 		}
 		path := LogPath(a.Lease.Job, a.Lease.Attempt)
 		log, err := openLog(filepath.Join(logs, path))

@@ -291,6 +291,6 @@ func tellKilled(ctx context.Context, h queue.History, id job.ID, attempt int32, 
 	if !killed {
 		return nil
 	}
-	text := killedNote + ": this is all there is; the next run makes a further attempt"
+	text := killedNote + ": this is all there is; the next run runs it again"
 	return yield(worker.Line{Time: time.Now(), Stream: worker.Note, Text: []byte(text)})
 }

@@ -291,7 +291,7 @@ func (p place) runs(a *answer, rec *job.Record, h *queue.HeldError) {
 		return
 	}
 	a.State = interrupted
-	a.Text = fmt.Sprintf("%s was running, attempt %d since %s, when its run was killed; the next one makes a further attempt: %s",
+	a.Text = fmt.Sprintf("%s was running, attempt %d since %s, when its run was killed; the next one runs it again: %s",
 		a.Job, rec.Last.Number, stamp(since), p.command("run"))
 }
 
