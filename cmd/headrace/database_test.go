@@ -98,8 +98,8 @@ func TestDatabaseThatIsNotThere(t *testing.T) {
 	if _, err := os.Stat(filepath.Join(dir, ".headrace")); err == nil {
 		t.Error("the run that was refused left its folder")
 	}
-	out = tell(t, dir, exitOK, "why", "g.yaml", "a", "--store", newDatabase(t)+"&password=secret")
-	if strings.Contains(out, "secret") || !strings.Contains(out, `no run has asked for job "a" yet`) {
+	out = tell(t, dir, exitUsage, "why", "g.yaml", "a", "--store", newDatabase(t)+"&password=secret")
+	if strings.Contains(out, "secret") || !strings.Contains(out, "there is no store in postgres://") {
 		t.Errorf("why says\n%s", out)
 	}
 }

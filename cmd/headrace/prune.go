@@ -258,7 +258,7 @@ func commit(ctx context.Context, s queue.Store, b *queue.Batch) error {
 	return err
 }
 
-// forgetLogs removes the logs of a job. What cannot be removed is left: it is of no harm.
+// forgetLogs removes the logs of a job, and the folder that then is empty. What cannot be removed is left: it is of no harm.
 func (p *pruner) forgetLogs(id job.ID) {
 	if p.place.dir == "" {
 		return
@@ -267,6 +267,9 @@ func (p *pruner) forgetLogs(id job.ID) {
 		path := filepath.Join(p.place.logs(), worker.LogPath(id, n))
 		info, err := os.Stat(path)
 		if err != nil {
+			if n > 1 && !p.dryRun {
+				_ = os.Remove(filepath.Dir(path))
+			}
 			return
 		}
 		if p.dryRun || os.Remove(path) == nil {

@@ -21,7 +21,7 @@ type notRunError struct{ text string }
 
 func (e *notRunError) Error() string { return e.text }
 
-// openRuns opens what the runs of a file left. *notRunError: there were none.
+// openRuns opens what the runs of a file left. *notRunError: there were none; where the user says where to look, that is his mistake.
 func (p place) openRuns(ctx context.Context) (storeReader, error) {
 	r, err := p.read(ctx)
 	if errors.Is(err, errNoRuns) {
@@ -30,6 +30,9 @@ func (p place) openRuns(ctx context.Context) (storeReader, error) {
 		}
 		if _, err := kindOf(p.file); err != nil && p.file != stream {
 			return nil, usage("%s: %v", inputName(p.file), err)
+		}
+		if p.folder != "" {
+			return nil, usage("there is no store in %s: nothing of %s has been run there; run it: %s", p.name(), p.spoken(), p.command("run"))
 		}
 		return nil, &exit{exitUsage, &notRunError{fmt.Sprintf("nothing of %s has been run yet (looked in %s); run it: %s", p.spoken(), p.name(), p.command("run"))}}
 	}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -155,6 +156,9 @@ func (o *runOptions) check() error {
 	return nil
 }
 
+// maxSize is the largest size that a flag takes: no file is larger.
+const maxSize = 1 << 50
+
 // parseSize reads a number of bytes with an optional unit.
 func parseSize(s string) (int64, error) {
 	units := []struct {
@@ -169,7 +173,10 @@ func parseSize(s string) (int64, error) {
 		}
 	}
 	n, err := strconv.ParseInt(strings.TrimSpace(digits), 10, 64)
-	if err != nil || n < 0 || n > (1<<50)/factor {
+	switch {
+	case errors.Is(err, strconv.ErrRange) || n > maxSize/factor:
+		return 0, fmt.Errorf("%q: want at most %dGiB", s, maxSize>>30)
+	case err != nil || n < 0:
 		return 0, fmt.Errorf("%q: want a size such as 500KiB, 64MiB or 2GiB", s)
 	}
 	return n * factor, nil
