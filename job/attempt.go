@@ -214,6 +214,9 @@ func (m *Machine) concludeWith(j *Job, at Moment, end AttemptEnd, noRetry bool) 
 		}
 	}
 	if v.again && !noRetry && j.in.keep > 0 {
+		if end.Detail != HandedBack {
+			v.tally.Turn = m.seq
+		}
 		wake := Time(0)
 		if v.wait > 0 {
 			wake = at.Now.Add(v.wait)

@@ -42,6 +42,13 @@ func checkWord(field, s string, limit int, must bool) error {
 	return nil
 }
 
+func checkChannel(field, s string) error {
+	if s == AnyChannel {
+		return &InvalidError{field, fmt.Sprintf("must not be %q, which stands for all channels", s)}
+	}
+	return checkWord(field, s, MaxName, false)
+}
+
 // checkToken is for words that stand in lists joined by blanks.
 func checkToken(field, s string) error {
 	if strings.ContainsAny(s, " \t") {
@@ -101,7 +108,7 @@ func (s *Spec) validate(field string) error {
 	}
 	return first(
 		checkWord(field+".name", s.Name, MaxName, false),
-		checkWord(field+".channel", s.Channel, MaxName, false),
+		checkChannel(field+".channel", s.Channel),
 		checkWord(field+".kind", s.Kind, MaxName, true),
 		checkWord(field+".key", s.Key, MaxKey, false),
 		checkWord(field+".system", s.System, MaxName, false),
@@ -227,7 +234,7 @@ func (c *Channel) validate() error {
 	}
 	return first(
 		checkDuration("ttl", c.TTL),
-		checkWord("name", c.Name, MaxName, false),
+		checkChannel("name", c.Name),
 		checkDuration("failure_ttl", c.FailureTTL),
 		checkDuration("retry.delay", c.Retry.Delay),
 	)

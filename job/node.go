@@ -121,6 +121,28 @@ func (j *Job) ID() ID { return j.id }
 // Seq gives the job's age: lower is older.
 func (j *Job) Seq() int64 { return j.seq }
 
+// Before reports whether the job goes before another where jobs go by age: it is older or, of those that were put back after
+// an attempt, was put back earlier.
+func (j *Job) Before(o *Job) bool {
+	a, aback := j.turn()
+	b, bback := o.turn()
+	switch {
+	case a != b:
+		return a < b
+	case aback != bback:
+		return bback // it was put back behind the other, which was the newest
+	}
+	return j.seq < o.seq
+}
+
+// turn gives the job's place among those that go by age, and whether it was put back there.
+func (j *Job) turn() (place int64, back bool) {
+	if j.more != nil && j.more.tally.Turn != 0 {
+		return j.more.tally.Turn, true
+	}
+	return j.seq, false
+}
+
 // Added gives the moment at which the job was asked for.
 func (j *Job) Added() Time { return j.at }
 

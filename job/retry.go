@@ -73,6 +73,9 @@ type Tally struct {
 	Crashes  int32
 	// HandBacks that came within HandBackPause of the start, by workers that were not drained.
 	HandBacks int32
+	// Turn is the greatest age that was handed out when the job was last put back, but for a hand-back: where jobs go by age,
+	// those that were there go first. 0: its own age.
+	Turn int64
 	// Fault is the worker that failed on its own account under this job, "" if none did (rule 10).
 	Fault string
 }

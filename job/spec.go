@@ -171,6 +171,9 @@ func (s *Spec) Class() Class {
 // FeatureList splits Features.
 func (c Class) FeatureList() []string { return strings.Fields(c.Features) }
 
+// AnyChannel among the Channels of a worker stands for all of them; no channel has this name.
+const AnyChannel = "*"
+
 // Worker is what is known of a worker for good. Who waits, and for how many jobs, is volatile.
 type Worker struct {
 	Name     string
@@ -206,7 +209,7 @@ func (w *Worker) Lacks(c Class) []string {
 	if c.Pin != "" && c.Pin != w.Name {
 		lacks = append(lacks, "the name "+c.Pin)
 	}
-	if !slices.Contains(w.Channels, c.Channel) {
+	if !slices.Contains(w.Channels, c.Channel) && !slices.Contains(w.Channels, AnyChannel) {
 		lacks = append(lacks, "channel "+c.Channel)
 	}
 	if !slices.Contains(w.Kinds, c.Kind) {

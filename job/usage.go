@@ -106,6 +106,17 @@ func (m *Machine) ChannelUse(channel string, now Time) (use, shares int64) {
 	return use, shares
 }
 
+// AgeUse gives what ChannelUse gives of all channels together that go by age.
+func (m *Machine) AgeUse(now Time) (use, shares int64) {
+	for name, c := range m.channels {
+		if c.Discipline == ByAge {
+			u, s := m.ChannelUse(name, now)
+			use, shares = use+u, shares+s
+		}
+	}
+	return use, max(shares, 1)
+}
+
 // GroupUse gives what a share group of the channel used in the window at now, and the shares to divide it by.
 func (m *Machine) GroupUse(channel, group string, now Time) (use, shares int64) {
 	if u := m.accounts[account{channel, group}]; u != nil {

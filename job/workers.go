@@ -247,13 +247,19 @@ func (m *Machine) ClearFailures(failures []Identity) []Change {
 	return changes
 }
 
-// Lost lists the attempts whose worker has not been heard of for longer than the given time, for channels
-// whose caller judges lost leases.
+// Lost lists the attempts of a channel whose worker has not been heard of for longer than the given time, for channels
+// whose caller judges lost leases; AnyChannel: of all channels whose caller does.
 func (m *Machine) Lost(channel string, now Time, silent time.Duration) []*Job {
 	var lost []*Job
+	among := func(j *Job) bool {
+		if channel == AnyChannel {
+			return m.Channel(j.class.Channel).CallerJudges
+		}
+		return j.class.Channel == channel
+	}
 	for _, n := range m.Workers() {
 		for j := range m.workers[n].leases {
-			if j.running() && j.class.Channel == channel && now.Sub(j.last.lease.beat) > silent {
+			if j.running() && among(j) && now.Sub(j.last.lease.beat) > silent {
 				lost = append(lost, j)
 			}
 		}

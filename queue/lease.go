@@ -300,8 +300,8 @@ func (q *Queue) Progress(ctx context.Context, l job.Lease, result []byte) error 
 	})
 }
 
-// Lost lists the running attempts of a channel whose worker has not been heard of for longer than the given time. It is for
-// channels whose caller judges lost leases: who judges one lost says so by Finish, with Aborted and LeaseLost.
+// Lost lists the running attempts of a channel whose worker has not been heard of for longer than the given time, or of all
+// channels whose caller judges lost leases, if it is job.AnyChannel. Who judges one lost says so by Finish, with Aborted and LeaseLost.
 func (q *Queue) Lost(ctx context.Context, channel string, silent time.Duration) ([]job.Lease, error) {
 	return ask(ctx, q, func(r *round) ([]job.Lease, error) {
 		var list []job.Lease

@@ -66,6 +66,7 @@ func (s *Scheduler) look(now job.Time) []head {
 		}
 	}
 	s.lookAside(now)
+	s.level(s.heads, now)
 	return s.heads
 }
 
@@ -157,18 +158,23 @@ func lessUse(a, aShares, b, bShares int64) bool {
 	return ah < bh || ah == bh && al < bl
 }
 
-// compare is rule 8 among heads: channels by share, then within one by its discipline.
+// compare is rule 8 among heads: channels by share, then within one by its discipline. Channels that go by age are one.
 func (h *head) compare(o *head) int {
-	if h.channel != o.channel {
+	switch {
+	case h.in.byAge && o.in.byAge:
+	case h.in.byAge || h.channel != o.channel:
 		switch {
 		case lessUse(h.channelUse, h.channelShares, o.channelUse, o.channelShares):
 			return -1
 		case lessUse(o.channelUse, o.channelShares, h.channelUse, h.channelShares):
 			return 1
+		case h.in.byAge:
+			return -1
+		case o.in.byAge:
+			return 1
 		}
 		return strings.Compare(h.channel, o.channel)
-	}
-	if !h.in.byAge {
+	default:
 		switch {
 		case h.priority != o.priority:
 			return int(o.priority) - int(h.priority)
@@ -181,8 +187,30 @@ func (h *head) compare(o *head) int {
 		case h.path < o.path:
 			return 1
 		}
+		return int(h.job.Seq() - o.job.Seq())
 	}
-	return int(h.job.Seq() - o.job.Seq())
+	switch {
+	case h.job == o.job:
+		return 0
+	case h.job.Before(o.job):
+		return -1
+	}
+	return 1
+}
+
+// level sees to it that, where channels that go by age stand beside others, all of them stand as one.
+func (s *Scheduler) level(heads []head, now job.Time) {
+	aged := func(h head) bool { return h.in.byAge }
+	ranked := func(h head) bool { return !h.in.byAge }
+	if !slices.ContainsFunc(heads, aged) || !slices.ContainsFunc(heads, ranked) {
+		return
+	}
+	use, shares := s.m.AgeUse(now)
+	for i := range heads {
+		if heads[i].in.byAge {
+			heads[i].channelUse, heads[i].channelShares = use, shares
+		}
+	}
 }
 
 // choose gives the first job in order that a waiting worker may take, and the best such worker. What an exclusive job
@@ -251,7 +279,7 @@ func (h *head) holdsBack(o *head) bool {
 		return false
 	}
 	if h.in.byAge {
-		return h.job.Seq() <= o.job.Seq()
+		return !o.job.Before(h.job)
 	}
 	return h.priority >= o.priority
 }

@@ -162,11 +162,14 @@ func TestNextAgainstAScan(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		l := newLab(t)
-		channels := []string{"a", "b"}
-		fifo := job.DefaultChannel("b")
-		fifo.Discipline = job.ByAge
-		l.do(l.m.SetChannel(fifo))
-		l.worker(job.Worker{Name: "w", Channels: channels, Systems: []string{"x", "y"}, Slots: 100})
+		channels := []string{"a", "b", "c"}
+		for _, name := range channels[1:] {
+			fifo := job.DefaultChannel(name)
+			fifo.Discipline = job.ByAge
+			l.do(l.m.SetChannel(fifo))
+		}
+		reach := rapid.SampledFrom([][]string{channels, {job.AnyChannel}}).Draw(t, "worker's channels")
+		l.worker(job.Worker{Name: "w", Channels: reach, Systems: []string{"x", "y"}, Slots: 100})
 		for range rapid.IntRange(1, 12).Draw(t, "builds") {
 			b := job.Build{
 				Priority: rapid.Int32Range(0, 2).Draw(t, "priority"),
@@ -227,16 +230,26 @@ func (l *lab) scan() *job.Job {
 // first is rule 8 as it is written, between two jobs.
 func (l *lab) first(a, b *job.Job) bool {
 	ca, cb := a.Class().Channel, b.Class().Channel
-	if ca != cb {
-		ua, _ := l.m.ChannelUse(ca, l.now)
-		ub, _ := l.m.ChannelUse(cb, l.now)
-		if ua != ub {
-			return ua < ub
+	aged := func(c string) bool { return l.m.Channel(c).Discipline == job.ByAge }
+	use := func(c string) int64 { // of a share
+		u, _ := l.m.ChannelUse(c, l.now)
+		if aged(c) {
+			b, _ := l.m.ChannelUse("b", l.now)
+			c, _ := l.m.ChannelUse("c", l.now)
+			return b + c
 		}
-		return ca < cb
+		return 2 * u // the two that go by age have two shares
 	}
-	if l.m.Channel(ca).Discipline == job.ByAge {
+	switch ua, ub := use(ca), use(cb); {
+	case aged(ca) && aged(cb):
+		if pa, pb := place(a), place(b); pa != pb {
+			return pa < pb
+		}
 		return a.Seq() < b.Seq()
+	case ca != cb && ua != ub:
+		return ua < ub
+	case ca != cb:
+		return aged(ca)
 	}
 	if a.Priority() != b.Priority() {
 		return a.Priority() > b.Priority()
@@ -248,6 +261,15 @@ func (l *lab) first(a, b *job.Job) bool {
 		return a.Path() > b.Path()
 	}
 	return a.Seq() < b.Seq()
+}
+
+// place is where a job stands among those that go by age: between what was there when it was put back, as its lease was lost, and
+// what came after.
+func place(j *job.Job) int64 {
+	if turn := j.Tally().Turn; turn != 0 {
+		return 2*turn + 1
+	}
+	return 2 * j.Seq()
 }
 
 func (l *lab) least(j *job.Job) int64 {
@@ -303,5 +325,40 @@ func TestDecisionOverManyGroupsSortsNothing(t *testing.T) {
 	}
 	if moved > 2 {
 		t.Errorf("%d heads changed their places to find the first, want 2", moved)
+	}
+}
+
+// Where jobs go by age, one that is put back after an attempt goes behind those that wait; one that was handed back does not. Whatever
+// channel of that kind they are in, they are one queue.
+func TestPutBackGoesBehindWhatWaits(t *testing.T) {
+	t.Parallel()
+	for _, detail := range []job.Detail{job.LeaseLost, job.HandedBack} {
+		l := newLab(t)
+		for _, name := range []string{"b", "c"} {
+			fifo := job.DefaultChannel(name)
+			fifo.Discipline = job.ByAge
+			l.do(l.m.SetChannel(fifo))
+		}
+		l.worker(job.Worker{Name: "w", Channels: []string{job.AnyChannel}, Slots: 10})
+		first := l.submit(job.Build{}, job.Spec{Channel: "c"})[0]
+		l.s.Want("w", 10, 0)
+		j, _, _, _ := l.next()
+		waiting := l.submit(job.Build{}, job.Spec{Channel: "b"}, job.Spec{Channel: "c"}, job.Spec{Channel: "b"})
+		a := j.Attempt()
+		changes, _, err := l.m.Finish(l.at(), job.Report{
+			Lease: job.Lease{Job: first, Attempt: a.Number, Token: a.Token}, Outcome: job.Aborted, Detail: detail,
+		}, nil)
+		l.do(changes, err)
+		later := l.submit(job.Build{}, job.Spec{Channel: "b"})
+		want := append(append(waiting, first), later...)
+		if detail == job.HandedBack {
+			want = append(append([]job.ID{first}, waiting...), later...)
+		}
+		for i, id := range want {
+			l.s.Begin()
+			if j, _, _, ok := l.next(); !ok || j.ID() != id {
+				t.Fatalf("after %s the job in place %d is %v, want %s", detail, i, j, id)
+			}
+		}
 	}
 }

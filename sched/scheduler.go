@@ -413,13 +413,13 @@ func (r *ready) Pop() any {
 
 // before is the order among jobs of one heap.
 func (e *entry) before(o *entry, byAge bool) bool {
-	if !byAge {
-		if e.priority != o.priority {
-			return e.priority > o.priority
-		}
-		if e.path != o.path {
-			return e.path > o.path
-		}
+	switch {
+	case byAge:
+		return e.job.Before(o.job)
+	case e.priority != o.priority:
+		return e.priority > o.priority
+	case e.path != o.path:
+		return e.path > o.path
 	}
 	return e.job.Seq() < o.job.Seq()
 }

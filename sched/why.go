@@ -301,8 +301,9 @@ func (s *Scheduler) ahead(x *entry, now job.Time) int {
 					continue
 				}
 				seen[r] = true
-				theirs := s.head(r, r.entries[0], now)
-				count += r.countBefore(0, &theirs, &mine, AheadMax-count)
+				pair := []head{s.head(r, r.entries[0], now), mine}
+				s.level(pair, now)
+				count += r.countBefore(0, &pair[0], &pair[1], AheadMax-count)
 			}
 		}
 	}

@@ -22,6 +22,7 @@ type compared struct {
 type drawn interface {
 	drawnRoot(j *mJob) job.ID
 	drawnWake(j *mJob, least, span time.Duration) job.Time
+	drawnTurn(j *mJob) int64
 	drawnKept(j *mJob) bool
 	drawnUntil(w *mWorker, least, span time.Duration) job.Time
 }

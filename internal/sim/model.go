@@ -17,6 +17,7 @@ import (
 type model struct {
 	compared
 	now      job.Time
+	made     int     // jobs, in all
 	jobs     []*mJob // oldest first, as are builds; deleted ones are gone
 	builds   []*mBuild
 	workers  []*mWorker // by name
@@ -32,8 +33,16 @@ type mJob struct {
 	at, wake job.Time             // asked for; not to start before
 	own      []*mBuild            // what builds of its own would be, if it was asked for outside any
 	tally    job.Tally
+	age      int   // how many jobs there have been when it was made, itself included
+	turn     *turn // where it was put back; nil: it was not
 	last     *mRun // the newest attempt; its Number is 0 before the first
 	end      *job.End
+}
+
+// turn is a place behind all jobs that there were, and behind those that were put back before.
+type turn struct {
+	age   int
+	drawn int64
 }
 
 // mRun is an attempt. Without an Outcome it runs.
@@ -338,6 +347,9 @@ func (m *model) conclude(j *mJob, f *job.Report) {
 		return
 	}
 	j.tally, j.wake = tally, 0
+	if f.Detail != job.HandedBack {
+		j.turn = &turn{m.made, m.drawnTurn(j)}
+	}
 	if wait > 0 {
 		j.wake = m.drawnWake(j, wait, cmp.Or(j.Retry.Delay, m.policy(j).Retry.Delay)/6)
 	}

@@ -41,6 +41,10 @@ func (m *model) submit(s *queue.Submission) (reply []job.Submitted, kind string)
 		return nil, kind
 	}
 	age(fresh)
+	for _, j := range fresh {
+		m.made++
+		j.age = m.made
+	}
 	b := m.build(own.ID)
 	if s.Build != nil && b == nil {
 		b = &mBuild{Build: *own}

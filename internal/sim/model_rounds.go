@@ -133,30 +133,49 @@ func (m *model) start(j *mJob, w *mWorker) {
 type candidate struct {
 	*mJob
 	demand
-	channel, group int64 // what its channel used, and the group of it that used least, by shares
+	aged         bool   // its channel goes by age
+	channel      string // all those are one, which has no name
+	used, shares int64  // by that channel
+	group        int64  // what the group of it that used least did, by shares
+}
+
+// place orders jobs that go by age.
+func (j *mJob) place() turn { return *cmp.Or(j.turn, &turn{age: j.age}) }
+
+func byPlace(a, b *mJob) int {
+	x, y := a.place(), b.place()
+	return cmp.Or(cmp.Compare(x.age, y.age), cmp.Compare(x.drawn, y.drawn), cmp.Compare(a.age, b.age))
 }
 
 // queue gives the ready jobs in the order in which they are served (rule 8); oldest first, where that is the channel's. Of
 // those behind which the same workers and groups stand it gives the first.
 func (m *model) queue() (list []*candidate) {
-	for age, j := range m.jobs {
+	places := slices.SortedFunc(slices.Values(m.jobs), byPlace)
+	for _, j := range m.jobs {
 		policy := m.policy(j)
 		waits := func(w *mWorker) bool { return w.wants() > 0 && capable(w, j) } // others come to nothing, and cost time
 		if m.paused(j) || !j.Exclusive && !slices.ContainsFunc(m.workers, waits) || !m.ready(j) || !m.keyFree(j) {
 			continue
 		}
-		c := &candidate{j, m.demand(j), m.use(j.Channel) / int64(max(policy.Shares, 1)), math.MaxInt64}
+		c := &candidate{mJob: j, demand: m.demand(j), aged: policy.Discipline == job.ByAge, channel: j.Channel, group: math.MaxInt64}
+		for name, p := range m.channels {
+			if name == j.Channel || c.aged && p.Discipline == job.ByAge {
+				c.used += m.use(name)
+				c.shares += int64(max(p.Shares, 1))
+			}
+		}
 		for _, g := range c.groups {
 			c.group = min(c.group, m.use(j.Channel, g)/int64(max(policy.GroupShares[g], 1)))
 		}
-		if policy.Discipline == job.ByAge {
-			c.priority = int32(-age)
+		if c.aged {
+			c.channel, c.group, c.priority = "", 0, int32(-slices.Index(places, j))
 		}
 		list = append(list, c)
 	}
 	slices.SortStableFunc(list, func(a, b *candidate) int {
 		return cmp.Or(
-			cmp.Compare(a.channel, b.channel), strings.Compare(a.Channel, b.Channel), cmp.Compare(b.priority, a.priority),
+			cmp.Compare(a.used*b.shares, b.used*a.shares), later(a.aged, b.aged), strings.Compare(a.channel, b.channel),
+			cmp.Compare(b.priority, a.priority),
 			cmp.Compare(a.group, b.group), cmp.Compare(b.path+b.Estimate, a.path+a.Estimate),
 		)
 	})
@@ -165,6 +184,17 @@ func (m *model) queue() (list []*candidate) {
 			return o.Class() == c.Class() && o.Exclusive == c.Exclusive && slices.Equal(o.groups, c.groups)
 		})
 	})
+}
+
+// later puts what is so before what is not.
+func later(a, b bool) int {
+	switch {
+	case a == b:
+		return 0
+	case a:
+		return -1
+	}
+	return 1
 }
 
 func (m *model) paused(j *mJob) bool {
@@ -198,7 +228,7 @@ func capable(w *mWorker, j *mJob) bool {
 	among := func(list []string, words ...string) bool {
 		return !slices.ContainsFunc(words, func(s string) bool { return !slices.Contains(list, s) })
 	}
-	return among(w.Channels, j.Channel) && among(w.Kinds, j.Kind) && (j.System == "" || among(w.Systems, j.System)) &&
+	return (among(w.Channels, j.Channel) || among(w.Channels, job.AnyChannel)) && among(w.Kinds, j.Kind) && (j.System == "" || among(w.Systems, j.System)) &&
 		(j.Pin == "" || j.Pin == w.Name) && among(w.Features, j.Features...) && among(j.Features, w.Mandatory...)
 }
 

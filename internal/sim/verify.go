@@ -280,7 +280,7 @@ func (w *world) describe(j *job.Job) string {
 		groups = a.Groups()
 	}
 	t := j.Tally()
-	t.Attempts = 0
+	t.Attempts, t.Turn = 0, 0
 	return fmt.Sprintf(line, j.State(), j.Held(), number, j.Priority(), j.Path(), j.Waits(), groups, j.Needed(),
 		max(j.Wake(), w.m.now), t)
 }

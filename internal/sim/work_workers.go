@@ -22,8 +22,10 @@ func (w *world) register() {
 		k.Slots, k.Features = 3, features
 	case "w2":
 		k.Features, k.Mandatory = features[:1], features[:1]
+	case "w4":
+		k.Channels = []string{job.AnyChannel}
 	case "w3":
-		k.Channels, k.Systems = channels[:2], systems[1:2]
+		k.Channels, k.Systems = channels[:3], systems[1:2]
 	}
 	if w.chance(4) {
 		k.Systems = pick(w, systems[1:2], systems[2:])

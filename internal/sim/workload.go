@@ -13,7 +13,7 @@ import (
 // The small world in which everything meets everything. There are two groups, so that what an attempt used
 // divides evenly.
 var (
-	channels = []string{"", "fifo", "short"}
+	channels = []string{"", "fifo", "queue", "short"}
 	kinds    = []string{"compile", "test"}
 	systems  = []string{"", "x86", "arm"}
 	features = []string{"big", "kvm"}
@@ -98,7 +98,7 @@ func (w *world) policy(name string) job.Channel {
 		FailureTTL: pick(w, 0, time.Hour),
 		Retry:      job.Retry{Aborts: 3, Losses: 1, Crashes: 2, Delay: pick(w, 6*time.Second, time.Minute), Factor: 3},
 	}
-	if name == "fifo" {
+	if name == "fifo" || name == "queue" {
 		c.Discipline, c.CallerJudges = job.ByAge, w.chance(2)
 	}
 	if name == "short" {

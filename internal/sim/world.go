@@ -252,6 +252,21 @@ func (w *world) drawnWake(j *mJob, least, span time.Duration) (at job.Time) {
 	return w.within("back-off of "+j.ID.String(), at, least, span)
 }
 
+// drawnTurn takes over which age the engine had handed out; it never goes down.
+func (w *world) drawnTurn(j *mJob) (turn int64) {
+	for _, c := range w.changes() {
+		if c, ok := c.(job.JobRetried); ok && c.Job == j.ID && c.Attempt.Number == j.last.Number {
+			turn = c.Tally.Turn
+		}
+	}
+	for _, k := range w.m.jobs {
+		if k.turn != nil && k.turn.drawn > turn {
+			w.fail("job %s was put back to %d, before %s, which was put back to %d before", j.ID, turn, k.ID, k.turn.drawn)
+		}
+	}
+	return turn
+}
+
 func (w *world) drawnUntil(k *mWorker, least, span time.Duration) (at job.Time) {
 	first, most := w.m.now.Add(least), w.m.now.Add(least+span)
 	for _, c := range w.changes() {

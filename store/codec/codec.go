@@ -7,9 +7,8 @@ import (
 )
 
 // version is the leading byte of every form. A reader that meets a greater one refuses it. Version 2 added the limits
-// of an attempt, version 3 the hand-backs of a tally
-// and the class of a cached failure.
-const version = 3
+// of an attempt, version 3 the hand-backs of a tally and the class of a cached failure, version 4 the turn of a tally.
+const version = 4
 
 // AppendChanges appends the feed's form of a round's changes to dst: Args, Result and Token are left out,
 // since whoever watches the feed need not be trusted with them.

@@ -85,6 +85,9 @@ func (c *coder) tally(t *job.Tally) {
 	if !c.reading || c.from >= 3 {
 		integer(c, &t.HandBacks)
 	}
+	if !c.reading || c.from >= 4 {
+		integer(c, &t.Turn)
+	}
 	c.string(&t.Fault)
 }
 
