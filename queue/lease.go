@@ -97,6 +97,44 @@ func (q *Queue) Lease(ctx context.Context, name string, session job.ID, want int
 	return q.complete(ctx, g.got)
 }
 
+// Take starts a job that is ready for a worker, out of turn; it does not wait. It reports ErrNotFound if the worker is unknown;
+// job.ErrNotReady if there is no such job, it is not ready, or the worker cannot have it now; and what Lease does of the session. Once the
+// job has been started it is given, whatever becomes of ctx.
+func (q *Queue) Take(ctx context.Context, name string, session, id job.ID) (Assignment, error) {
+	if err := ctx.Err(); err != nil {
+		return Assignment{}, err
+	}
+	patient := context.WithValue(context.WithoutCancel(ctx), requestKey{}, nil)
+	g, err := do(patient, q, command{name: "take a job"}, func(r *round) ([]job.Change, *grant, error) {
+		return r.take(name, session, id)
+	})
+	if err != nil {
+		return Assignment{}, err
+	}
+	got, err := q.complete(ctx, []*grant{g})
+	if err != nil {
+		return Assignment{}, err
+	}
+	return got[0], nil
+}
+
+func (r *round) take(name string, session, id job.ID) ([]job.Change, *grant, error) {
+	q := r.q
+	if err := q.machine.Saw(name, session, r.at.Now); err != nil {
+		return nil, nil, fmt.Errorf("worker %q: %w", name, err)
+	}
+	j, ok := q.machine.Job(id)
+	if !ok || !q.sched.Free(j, name) {
+		return nil, nil, job.ErrNotReady
+	}
+	changes, err := q.machine.Start(r.at, id, name, q.NewToken())
+	if err != nil {
+		return nil, nil, err
+	}
+	a := changes[0].(job.JobStarted).Attempt
+	return changes, q.grant(j, &a), nil
+}
+
 // leave takes a waiter back whose caller gave up, or what it was given meanwhile. The owner may be serving it this very
 // moment, so only the owner can say; one that steps down settles all waiters, and may take long to come back.
 func (q *Queue) leave(w *waiter, why error) granted {
@@ -181,18 +219,22 @@ func (r *round) evict(name string, over func(session job.ID) bool, why error) {
 	}
 }
 
-// assign gives a started job to the worker's first waiter that wants more, and serves it after the commit.
-func (q *Queue) assign(r *round, j *job.Job, name string) {
-	a := j.Attempt()
+// grant makes what a worker is given of an attempt that has just been decided.
+func (q *Queue) grant(j *job.Job, a *job.Attempt) *grant {
 	s := &stopper{attempt: a.Number, c: make(chan struct{})}
-	g := &grant{stop: s, Assignment: Assignment{
+	q.stops[j.ID()] = s
+	return &grant{stop: s, Assignment: Assignment{
 		Lease:  job.Lease{Job: j.ID(), Attempt: a.Number, Token: a.Token},
 		Start:  a.Start.Std(),
 		TTL:    q.machine.Channel(j.Class().Channel).TTL,
-		Limits: q.machine.LimitsOf(j),
+		Limits: a.Limits,
 		Stop:   s.c,
 	}}
-	q.stops[j.ID()] = s
+}
+
+// assign gives a started job to the worker's first waiter that wants more, and serves it after the commit.
+func (q *Queue) assign(r *round, j *job.Job, name string) {
+	g := q.grant(j, j.Attempt())
 	for _, w := range q.waiters[name] {
 		if len(w.got) == w.want {
 			continue

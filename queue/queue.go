@@ -55,7 +55,8 @@ type Queue struct {
 	news  atomic.Pointer[chan struct{}]
 	round atomic.Uint64 // number of the last stored batch
 
-	specs *specCache
+	specs  *specCache
+	leases leases
 
 	// The rest belongs to Run's goroutine.
 	start   time.Time
@@ -222,6 +223,7 @@ func (q *Queue) load(ctx context.Context) error {
 		}
 	}
 	r.advance()
+	q.leases.reset(m)
 	if err := q.finishAll(ctx); err != nil {
 		return err
 	}
@@ -246,6 +248,7 @@ func (q *Queue) adopt(m *job.Machine, head *Head) (ends []job.Change) {
 
 // refuseAll answers all who wait for the engine with an error.
 func (q *Queue) refuseAll(err error) {
+	q.leases.reset(nil)
 	for _, list := range q.waiters {
 		for _, w := range list {
 			w.settle(nil, err)

@@ -310,6 +310,18 @@ func (w *worker) better(o *worker) bool {
 	return w.Name < o.Name
 }
 
+// Free reports whether nothing that is decided here keeps the ready job from starting on the worker: its concurrency key has room, an
+// exclusive one has the worker to itself, and the worker is not set aside for another.
+func (s *Scheduler) Free(j *job.Job, name string) bool {
+	w := s.workers[name]
+	if w == nil || w.held > 0 || j.Exclusive() && w.used > 0 || w.lost(j) != nil {
+		return false
+	}
+	c, limits := j.Class(), j.Gate()
+	g := s.gates[gateKey{c.Channel, limits.Key}]
+	return limits.Key == "" || g == nil || !g.full(limits.Limit)
+}
+
 // reserve sets the worker aside that is free soonest, among those that are alive: they wait or work.
 func (s *Scheduler) reserve(h *head, now job.Time) {
 	best := s.best(h)

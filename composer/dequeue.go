@@ -1,0 +1,96 @@
+package composer
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+
+	"github.com/google/uuid"
+
+	"github.com/headrace/headrace/job"
+	"github.com/headrace/headrace/queue"
+)
+
+// Dequeue waits for a job of one of the types in one of the channels, the one that was enqueued first, and gives it to the worker;
+// uuid.Nil, and a worker that is not known, stand for nobody in particular. Until it ends, its token is good. Without a type or a
+// channel it waits for nothing. Errors: Errors.DequeueTimeout if ctx ends first, *job.InvalidError.
+func (q *JobQueue[W]) Dequeue(ctx context.Context, workerID uuid.UUID, jobTypes, channels []string) (
+	id, token uuid.UUID, deps []uuid.UUID, jobType string, args json.RawMessage, err error,
+) {
+	for _, c := range channels {
+		if c == job.AnyChannel {
+			return id, token, nil, "", nil, &job.InvalidError{Field: "channels", Want: "must not be \"*\"; see DequeueAnyChannel"}
+		}
+	}
+	return q.dequeue(ctx, reach{worker: workerID, types: jobTypes, channels: channels})
+}
+
+// DequeueAnyChannel is Dequeue from all channels.
+func (q *JobQueue[W]) DequeueAnyChannel(ctx context.Context, workerID uuid.UUID, jobTypes []string) (
+	id, token uuid.UUID, deps []uuid.UUID, jobType string, args json.RawMessage, err error,
+) {
+	return q.dequeue(ctx, reach{worker: workerID, types: jobTypes, channels: []string{job.AnyChannel}})
+}
+
+func (q *JobQueue[W]) dequeue(ctx context.Context, r reach) (
+	id, token uuid.UUID, deps []uuid.UUID, jobType string, args json.RawMessage, err error,
+) {
+	if len(r.types) == 0 || len(r.channels) == 0 {
+		<-ctx.Done()
+	}
+	if ctx.Err() != nil {
+		return id, token, nil, "", nil, q.errs.DequeueTimeout
+	}
+	var got []queue.Assignment
+	err = untilDone(ctx, func(ctx context.Context) error {
+		return q.roster.as(ctx, r, func(name string, session job.ID) (err error) {
+			got, err = q.engine.Lease(ctx, name, session, 1, 0)
+			return err
+		})
+	})
+	switch {
+	case err == nil:
+	case ctx.Err() != nil && len(got) == 0:
+		return id, token, nil, "", nil, q.errs.DequeueTimeout
+	default:
+		return id, token, nil, "", nil, err
+	}
+	s := &got[0].Spec
+	return uuid.UUID(s.ID), uuid.UUID(got[0].Lease.Token), dependencies(s.Needs), s.Kind, s.Args, nil
+}
+
+// DequeueByID gives a job that is pending to the worker, out of turn and at once. Errors: Errors.NotExist, Errors.NotPending,
+// Errors.DequeueTimeout if ctx has ended.
+func (q *JobQueue[W]) DequeueByID(ctx context.Context, id, workerID uuid.UUID) (
+	token uuid.UUID, deps []uuid.UUID, jobType string, args json.RawMessage, err error,
+) {
+	if ctx.Err() != nil {
+		return token, nil, "", nil, q.errs.DequeueTimeout
+	}
+	rec, err := q.record(ctx, id)
+	if err != nil {
+		return token, nil, "", nil, err
+	}
+	if rec.End != nil || rec.Running {
+		return token, nil, "", nil, q.errs.NotPending
+	}
+	var got queue.Assignment
+	r := reach{worker: workerID, types: []string{rec.Spec.Kind}, channels: []string{rec.Spec.Channel}}
+	err = untilDone(ctx, func(ctx context.Context) error {
+		return q.roster.as(ctx, r, func(name string, session job.ID) (err error) {
+			got, err = q.engine.Take(ctx, name, session, rec.Spec.ID)
+			return err
+		})
+	})
+	switch {
+	case err == nil:
+	case errors.Is(err, job.ErrNotReady):
+		return token, nil, "", nil, q.errs.NotPending
+	case ctx.Err() != nil:
+		return token, nil, "", nil, q.errs.DequeueTimeout
+	default:
+		return token, nil, "", nil, err
+	}
+	s := &got.Spec
+	return uuid.UUID(got.Lease.Token), dependencies(s.Needs), s.Kind, s.Args, nil
+}

@@ -1,0 +1,45 @@
+// Package composer is osbuild-composer's job queue on an engine of package queue: the 19 methods of its interface JobQueue, as
+// far as its contract suite says what they do, and otherwise with what loses nothing. It keeps no state of its own but when workers
+// were last heard of: all else is the engine's, and so durable, done once, and fenced.
+//
+// The interface is that of osbuild-composer's pkg/jobqueue at its main branch of 2026-08-21. A checkout of it needs no wrapper:
+//
+//	q := composer.New[jobqueue.Worker](engine, store, composer.Errors{NotExist: jobqueue.ErrNotExist, ...})
+//	var _ jobqueue.JobQueue = q
+//
+// The two implementations of upstream, one on files and one on PostgreSQL, differ. Where the suite asserts something, that is done;
+// else what is said here:
+//
+//	what                              files             PostgreSQL        here
+//	unknown dependency                ErrNotExist       SQL error         ErrNotExist; nothing is stored
+//	a dependency twice                handed out twice  listed twice      it counts, and is listed, once, in the first place
+//	a dependency is cancelled         waits for ever    waits for ever    its dependents are released, as by any end
+//	nil arguments, nil result         null              NULL              null
+//	arguments and results in bytes    kept / base64     normalised        JSON is kept to the letter; else refused
+//	string arguments                  a JSON string     raw text          a JSON string
+//	\u0000 in arguments               kept              refused           kept
+//	unknown worker in Dequeue         served            SQL error         served, as nobody in particular
+//	requeued job                      at the back       at the front      at the back, behind what waits by then
+//	partial result of a lost attempt  stays             stays             is gone
+//	order after a restart             lost              kept              kept
+//	DequeueByID of a cancelled job    starts it         ErrNotPending     ErrNotPending
+//	DequeueByID, unknown              ErrNotExist       ErrNotPending     ErrNotExist
+//	DequeueByID when ctx has ended    starts it         ErrDequeueTimeout ErrDequeueTimeout
+//	CancelJob, unknown                ErrNotExist       ErrNotRunning     ErrNotExist
+//	CancelJob, finished               ErrNotRunning     ErrNotRunning     ErrNotRunning
+//	FailJob                           by state          ErrNotRunning     ErrNotExist, ErrRunning, ErrFinished or ErrCanceled
+//	FailJob: who waits for the job    waits on          waits on          is released
+//	token of a cancelled job          until a restart   gone at once      good until its worker finishes, or is silent for a lease
+//	finish of a cancelled job         ErrCanceled       ErrCanceled       ErrCanceled, and its worker is free
+//	JobStatus, unknown                ErrNotExist       SQL error         ErrNotExist
+//	workers, their jobs               in memory         stored            stored; each is heard of at a restart
+//	DeleteWorker, unknown             ErrWorkerNotExist ErrActiveJobs     ErrWorkerNotExist
+//	DeleteWorker, its job cancelled   ErrActiveJobs     ErrActiveJobs     deleted
+//	DeleteJob, unknown                OS error          nil               ErrNotExist
+//	DeleteJob while others need it    nothing           deleted           nothing
+//	DeleteJob of a running job        token stays       token goes        cancelled first; its token goes
+//	retention                         never             breaks graphs     Expire: nothing of a graph that lives
+//
+// Several processes may not share a store: the second is refused, with the host and the process number of the first. Start reading at
+// jobqueue.go; roster.go tells how composer's workers are the engine's.
+package composer

@@ -1,0 +1,289 @@
+package composer
+
+import (
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/headrace/headrace/job"
+	"github.com/headrace/headrace/queue"
+)
+
+// A composer worker asks for other types at each call, while a worker of the engine is registered with what it takes. So each set of
+// types and channels that somebody asks for is a worker of the engine, in the name of the one who asks: it stays registered, and what
+// it was given is its own, also after a restart. A worker that was inserted is one more, which takes nothing: it is stored so that it
+// outlives this process.
+//
+//	composer/WORKER         a worker that was inserted; its channel and its architecture
+//	composer/WORKER/REACH   what it asks for; WORKER is "anybody" for callers that say no worker, or none that is known
+
+const (
+	prefix  = "composer/"
+	anybody = "anybody"
+)
+
+// reach is what a caller asks for, and in whose name.
+type reach struct {
+	worker          uuid.UUID
+	types, channels []string
+}
+
+// name gives that of the engine's worker.
+func (r *reach) name(known bool) string {
+	who := anybody
+	if known {
+		who = r.worker.String()
+	}
+	sum := sha256.New()
+	for _, list := range [][]string{r.types, r.channels} {
+		list = slices.Compact(slices.Sorted(slices.Values(list)))
+		fmt.Fprintf(sum, "%q\n", list)
+	}
+	return prefix + who + "/" + hex.EncodeToString(sum.Sum(nil)[:8])
+}
+
+// sessionOf gives the session of a worker of the engine. It is always the same: whoever speaks for it goes on where the last one was.
+func sessionOf(name string) job.ID {
+	sum := sha256.Sum256([]byte(name))
+	return job.ID(sum[:16])
+}
+
+// roster is who may be given jobs.
+type roster struct {
+	engine registrar
+
+	mu      sync.Mutex
+	loaded  bool
+	workers map[uuid.UUID]*member
+}
+
+// worker is what composer's Worker is made of.
+type worker = struct {
+	ID      uuid.UUID
+	Channel string
+	Arch    string
+}
+
+// member is a worker that was inserted.
+type member struct {
+	channel, arch string
+	seen          time.Time
+}
+
+func newRoster(e registrar) roster {
+	return roster{engine: e, workers: map[uuid.UUID]*member{}}
+}
+
+// load reads the workers that are stored, when they are first asked for; each was heard of just now, as far as anybody knows. Those of
+// callers that come without a name, or under one that is not known any more, are cleared away where nobody is behind them.
+func (r *roster) load(ctx context.Context) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.loaded {
+		return nil
+	}
+	views, err := read(ctx, r.engine.Workers)
+	if err != nil {
+		return err
+	}
+	now := time.Now()
+	for i := range views {
+		if id, reach := parse(views[i].Name); id != uuid.Nil && reach == "" {
+			r.workers[id] = &member{channel: first(views[i].Channels), arch: first(views[i].Systems), seen: now}
+		}
+	}
+	r.loaded = true
+	for i := range views {
+		v := &views[i]
+		id, reach := parse(v.Name)
+		if _, known := r.workers[id]; known || reach == "" || len(v.Leases) > 0 || v.Waits > 0 {
+			continue
+		}
+		if err := r.engine.RemoveWorker(ctx, v.Name, false); err != nil && !errors.Is(err, job.ErrBusy) && !errors.Is(err, queue.ErrNotFound) {
+			return nil //nolint:nilerr // it is cleared away the next time
+		}
+	}
+	return nil
+}
+
+func first(list []string) string {
+	if len(list) == 0 {
+		return ""
+	}
+	return list[0]
+}
+
+// parse takes a name apart; uuid.Nil: nobody's.
+func parse(name string) (worker uuid.UUID, reach string) {
+	rest, ours := strings.CutPrefix(name, prefix)
+	if !ours {
+		return uuid.Nil, ""
+	}
+	who, reach, _ := strings.Cut(rest, "/")
+	worker, err := uuid.Parse(who)
+	if err != nil {
+		return uuid.Nil, reach
+	}
+	return worker, reach
+}
+
+// as calls f in the name of an engine's worker that has the reach, and registers that if the engine does not know it.
+func (r *roster) as(ctx context.Context, want reach, f func(name string, session job.ID) error) error {
+	if err := r.load(ctx); err != nil {
+		return err
+	}
+	for {
+		r.mu.Lock()
+		_, known := r.workers[want.worker]
+		r.mu.Unlock()
+		name := want.name(known)
+		err := f(name, sessionOf(name))
+		if !errors.Is(err, queue.ErrNotFound) {
+			return err
+		}
+		if err := r.enter(ctx, name, &want); err != nil {
+			return err
+		}
+	}
+}
+
+// enter registers an engine's worker. That others do so at the same time is no harm: it is the same session, and the same reach.
+func (r *roster) enter(ctx context.Context, name string, want *reach) error {
+	return r.engine.Register(ctx, job.Worker{
+		Name: name, Kinds: want.types, Channels: want.channels, Slots: job.MaxSlots, Session: sessionOf(name),
+	})
+}
+
+// InsertWorker makes a worker known, and gives its id. Error: *job.InvalidError.
+func (q *JobQueue[W]) InsertWorker(channel, arch string) (uuid.UUID, error) {
+	ctx, r := context.Background(), &q.roster
+	if err := r.load(ctx); err != nil {
+		return uuid.Nil, err
+	}
+	id := uuid.New()
+	name := prefix + id.String()
+	w := job.Worker{Name: name, Channels: []string{channel}, Slots: 1, Session: sessionOf(name)}
+	if arch != "" {
+		w.Systems = []string{arch}
+	}
+	err := steadily(ctx, func(ctx context.Context) error { return r.engine.Register(ctx, w) })
+	if err != nil {
+		return uuid.Nil, err
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.workers[id] = &member{channel: channel, arch: arch, seen: time.Now()}
+	return id, nil
+}
+
+// UpdateWorkerStatus notes that the worker lives. Error: Errors.WorkerNotExist.
+func (q *JobQueue[W]) UpdateWorkerStatus(workerID uuid.UUID) error {
+	r := &q.roster
+	if err := r.load(context.Background()); err != nil {
+		return err
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	m := r.workers[workerID]
+	if m == nil {
+		return q.errs.WorkerNotExist
+	}
+	m.seen = time.Now()
+	return nil
+}
+
+// Workers lists the workers that were not heard of for longer than the given time, sorted by id.
+func (q *JobQueue[W]) Workers(olderThan time.Duration) ([]W, error) {
+	r := &q.roster
+	if err := r.load(context.Background()); err != nil {
+		return nil, err
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	list := make([]W, 0, len(r.workers))
+	now := time.Now()
+	for id, m := range r.workers {
+		if now.Sub(m.seen) > olderThan {
+			list = append(list, W{ID: id, Channel: m.channel, Arch: m.arch})
+		}
+	}
+	slices.SortFunc(list, func(a, b W) int { return cmp.Compare(worker(a).ID.String(), worker(b).ID.String()) })
+	return list, nil
+}
+
+// DeleteWorker forgets a worker. Errors: Errors.WorkerNotExist, Errors.ActiveJobs while jobs run that it was given; those that were
+// cancelled meanwhile do not count.
+func (q *JobQueue[W]) DeleteWorker(workerID uuid.UUID) error {
+	ctx, r := context.Background(), &q.roster
+	if err := r.load(ctx); err != nil {
+		return err
+	}
+	r.mu.Lock()
+	m := r.workers[workerID]
+	delete(r.workers, workerID) // from now on it is nobody in particular
+	r.mu.Unlock()
+	if m == nil {
+		return q.errs.WorkerNotExist
+	}
+	err := q.leave(ctx, workerID)
+	if err != nil {
+		r.mu.Lock()
+		r.workers[workerID] = m
+		r.mu.Unlock()
+	}
+	return err
+}
+
+// leave removes the workers of the engine that stand for one.
+func (q *JobQueue[W]) leave(ctx context.Context, workerID uuid.UUID) error {
+	views, err := read(ctx, q.engine.Workers)
+	if err != nil {
+		return err
+	}
+	var names []string
+	for i := range views {
+		if id, _ := parse(views[i].Name); id != workerID {
+			continue
+		}
+		names = append(names, views[i].Name)
+		for _, id := range views[i].Leases {
+			if err := q.letGo(ctx, id); err != nil {
+				return err
+			}
+		}
+	}
+	slices.Reverse(names) // itself, which sorts first, last
+	for _, n := range names {
+		err := steadily(ctx, func(ctx context.Context) error { return q.engine.RemoveWorker(ctx, n, false) })
+		if errors.Is(err, job.ErrBusy) {
+			return q.errs.ActiveJobs
+		}
+		if err != nil && !errors.Is(err, queue.ErrNotFound) {
+			return err
+		}
+	}
+	return nil
+}
+
+// letGo confirms for a worker that is gone that an attempt is over which was being stopped. Errors.ActiveJobs: it runs.
+func (q *JobQueue[W]) letGo(ctx context.Context, id job.ID) error {
+	h, err := read(ctx, func(ctx context.Context) (queue.Held, error) { return q.engine.LeaseOf(ctx, id) })
+	switch {
+	case errors.Is(err, queue.ErrNotFound):
+		return nil
+	case err != nil:
+		return err
+	case !h.Stopping:
+		return q.errs.ActiveJobs
+	}
+	return q.confirm(ctx, h.Lease)
+}
