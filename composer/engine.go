@@ -65,19 +65,26 @@ const (
 // steadily calls f until it reports anything but that it may be tried again, for as long as Patience. What f changes happens once:
 // it is given a context with a request id.
 func steadily(ctx context.Context, f func(context.Context) error) error {
-	ctx, cancel := context.WithTimeoutCause(ctx, Patience, errPatience)
+	patient, cancel := context.WithTimeout(ctx, Patience)
 	defer cancel()
-	return untilDone(queue.WithRequest(ctx, job.ID(uuid.New())), f)
+	err := untilDone(queue.WithRequest(patient, job.ID(uuid.New())), f)
+	if errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil {
+		return &queue.RetryError{Cause: errPatience}
+	}
+	return err
 }
 
 var errPatience = errors.New("the engine does not answer")
 
-// untilDone does so for as long as ctx lasts, and then gives the last error.
+// untilDone does so for as long as ctx lasts, and then gives the last reason to try again, if there was one.
 func untilDone(ctx context.Context, f func(context.Context) error) error {
+	var last *queue.RetryError
 	for pause := firstPause; ; pause = min(2*pause, mostPause) {
 		err := f(ctx)
-		var retry *queue.RetryError
-		if !errors.As(err, &retry) || errors.Is(err, queue.ErrClosed) {
+		if ctx.Err() != nil && errors.Is(err, ctx.Err()) && last != nil {
+			return last
+		}
+		if !errors.As(err, &last) || errors.Is(err, queue.ErrClosed) {
 			return err
 		}
 		select {
