@@ -67,7 +67,7 @@ func Example() {
 	fmt.Println(id == asked, jobType, string(args))
 	_, err = jobs.RequeueOrFinishJob(id, 0, map[string]int{"packages": 212})
 	insist(err)
-	fmt.Println(jobs.CancelJob(id) == errNotRunning, jobs.CancelJob(uuid.New()) == errNotExist) //nolint:errorlint // as composer compares
+	fmt.Println(errors.Is(jobs.CancelJob(id), errNotRunning), errors.Is(jobs.CancelJob(uuid.New()), errNotExist))
 
 	// First the engine, then the store: Run returns when what it has begun is stored.
 	stop()
