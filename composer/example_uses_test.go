@@ -188,13 +188,15 @@ func ExampleJobQueue_Expire() {
 		insist(err)
 		fmt.Printf("dry: %t, jobs: %d, graphs left: %d\n", dry, n, len(left))
 	}
-	expire(false) // the image waits to be built
+	expire(true) // the image waits to be built
+	expire(false)
 	takeJob(jobs, "osbuild:x86_64")
 	_, err = jobs.RequeueOrFinishJob(image, 0, nil)
 	insist(err)
 	expire(true)
 	expire(false)
 	// Output:
+	// dry: true, jobs: 0, graphs left: 1
 	// dry: false, jobs: 0, graphs left: 1
 	// dry: true, jobs: 2, graphs left: 1
 	// dry: false, jobs: 2, graphs left: 0
