@@ -23,7 +23,16 @@ import (
 	"github.com/headrace/headrace/store/sqlite"
 )
 
-func TestMain(m *testing.M) { os.Exit(pgtest.Main(m)) }
+func TestMain(m *testing.M) {
+	if address := os.Getenv(serverEnv); address != "" {
+		if err := serve(address); err != nil {
+			fmt.Println("failed:", err)
+			os.Exit(1)
+		}
+		os.Exit(0)
+	}
+	os.Exit(pgtest.Main(m))
+}
 
 // worker is declared as composer's is.
 type worker struct {
