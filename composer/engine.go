@@ -65,9 +65,15 @@ const (
 // steadily calls f until it reports anything but that it may be tried again, for as long as Patience. What f changes happens once:
 // it is given a context with a request id.
 func steadily(ctx context.Context, f func(context.Context) error) error {
+	return repeatedly(queue.WithRequest(ctx, job.ID(uuid.New())), f)
+}
+
+// repeatedly is steadily for what changes nothing, or nothing more when it is repeated: the engine keeps no answer to it, which
+// would cost a row of the store, and to look for one each time.
+func repeatedly(ctx context.Context, f func(context.Context) error) error {
 	patient, cancel := context.WithTimeout(ctx, Patience)
 	defer cancel()
-	err := untilDone(queue.WithRequest(patient, job.ID(uuid.New())), f)
+	err := untilDone(patient, f)
 	if errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil {
 		return &queue.RetryError{Cause: errPatience}
 	}
@@ -106,9 +112,9 @@ func look[T any](ctx context.Context, f func(context.Context) (T, error)) (T, er
 	})
 }
 
-// read is steadily for what changes nothing.
+// read is repeatedly for what gives a value.
 func read[T any](ctx context.Context, f func(context.Context) (T, error)) (v T, err error) {
-	err = steadily(ctx, func(ctx context.Context) error {
+	err = repeatedly(ctx, func(ctx context.Context) error {
 		v, err = f(ctx)
 		return err
 	})
