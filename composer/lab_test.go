@@ -2,6 +2,7 @@ package composer_test
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -260,6 +261,9 @@ func (l *lab) status(id uuid.UUID) status {
 	typ, channel, result, queued, started, finished, canceled, deps, dependents, err := l.JobStatus(id)
 	if err != nil {
 		l.Fatalf("status of %s: %v", id, err)
+	}
+	if result != nil && !json.Valid(result) {
+		l.Fatalf("result of %s: %q is no JSON", id, result)
 	}
 	return status{typ, channel, string(result), queued, started, finished, canceled, deps, dependents}
 }
