@@ -27,7 +27,7 @@ func TestF04aFailedJobReleasesItsDependents(t *testing.T) {
 	})
 }
 
-// To plant it: queue/serve.go, launch: r.match() before r.work(ctx).
+// To plant it: job/apply.go, applyJob, JobReleased: leave "m.touch(j)" out.
 func TestF04bFailedJobWakesWhoeverWaitsForItsDependents(t *testing.T) {
 	onEach(t, func(t *testing.T, l *lab) {
 		first := l.enqueue("first", "")
@@ -42,8 +42,8 @@ func TestF04bFailedJobWakesWhoeverWaitsForItsDependents(t *testing.T) {
 	})
 }
 
-// To plant it: composer/payload.go, needs: "if true" for "if !seen[d]", and job/submit.go, link, does what it does then: nothing but
-// that here is to hand it out twice, for a job has one state. So the plant is of the list, as in F06b.
+// No code here could hand it out twice, as a job has one state, and the engine takes a dependency that is named twice for one. What is
+// told can be wrong. To plant that: composer/payload.go, dependencies: append each twice.
 func TestF06aJobThatNamesADependencyTwiceIsHandedOutOnce(t *testing.T) {
 	onEach(t, func(t *testing.T, l *lab) {
 		first := l.enqueue("first", "")
@@ -80,7 +80,8 @@ func TestF06bDependencyAndDependentAreListedOnce(t *testing.T) {
 	})
 }
 
-// To plant it: composer/retention.go, delete: "return true, nil" before "err = steadily(...)": it is cancelled, and stays.
+// To plant it: composer/retention.go, delete: "if r.End == nil { return true, nil }" before "err = steadily(...)": it is cancelled, and
+// stays.
 func TestF07DequeueGoesOnAfterAPendingJobWasDeleted(t *testing.T) {
 	onEach(t, func(t *testing.T, l *lab) {
 		kept := l.enqueue("build", "")
