@@ -145,8 +145,8 @@ func TestF28ResultThatIsNoJSONLeavesTheJobRunning(t *testing.T) {
 	})
 }
 
-// Upstream takes each error of the store, here and elsewhere, for a job that does not exist. To plant it: composer/running.go, running:
-// "case err != nil:" for "case errors.Is(err, queue.ErrNotFound):", and the same in byToken.
+// Upstream takes each error of the store, here and elsewhere, for a job that does not exist. To plant it: composer/running.go,
+// UpdateJobResult: "err != nil" for "errors.Is(err, job.ErrLeaseLost)"; or byToken: "err != nil" for "errors.Is(err, queue.ErrNotFound)".
 func TestErrorIsNotTakenForAJobThatDoesNotExist(t *testing.T) {
 	onEach(t, func(t *testing.T, l *lab) {
 		id := l.enqueue("build", "")

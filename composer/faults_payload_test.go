@@ -48,7 +48,7 @@ func (l *lab) keeps(args any, want string) {
 	}
 	for _, got := range []json.RawMessage{before, after, given} {
 		if string(got) != want {
-			l.Errorf("the arguments %#v are %q, want %q", args, got, want)
+			l.Errorf("the arguments %#v are %q, want %q", args, string(got), want)
 		}
 	}
 }
