@@ -50,7 +50,7 @@ func TestF26RequeuedJobGoesToTheBack(t *testing.T) {
 	})
 }
 
-// To plant it: queue/round.go, round.advance: leave "r.q.sched.Update()" out.
+// To plant it: job/apply.go, applyJob, JobReleased: leave "m.touch(j)" out.
 func TestF36NoWaiterIsForgotten(t *testing.T) {
 	onEach(t, func(t *testing.T, l *lab) {
 		for range 20 {
@@ -103,11 +103,10 @@ func TestOneJobWakesOneWaiter(t *testing.T) {
 		before := calls.Load()
 		id := l.enqueue("build", "")
 		l.until("the job runs", func() bool { return len(l.Heartbeats(always)) == 1 })
-		// The last question is answered after all that were woken before it have asked theirs.
+		l.waiting(waiters - 1)
 		if n := calls.Load() - before; n > waiters/2 {
 			t.Errorf("one job made %d calls of the store, with %d callers that wait", n, waiters)
 		}
-		l.waiting(waiters - 1)
 		if l.status(id).state() != "running" {
 			t.Errorf("the job is %v", l.status(id))
 		}

@@ -126,7 +126,8 @@ func TestS03RootsAreListedBesideWhatCannotBeRead(t *testing.T) {
 	})
 }
 
-// To plant it: queue/queue.go, load: "lost := []job.Change(nil)" for "lost := q.adopt(m, &head)": it is given out, and given back.
+// To plant it: store/memory/read.go, Load: give the error of the first of snap.head.Corrupt after "rec := snap.job(r)". That the record is
+// set aside at once is done twice, by adopt of queue/queue.go, and as nobody needs what has lost its Own.
 func TestS04PendingJobThatCannotBeReadIsSetAside(t *testing.T) {
 	onEach(t, func(t *testing.T, l *lab) {
 		bad := l.enqueue("build", "")
