@@ -50,41 +50,65 @@ func TestF26RequeuedJobGoesToTheBack(t *testing.T) {
 	})
 }
 
-// To plant it: job/apply.go, applyJob, JobReleased: leave "m.touch(j)" out.
+// To plant it: queue/serve.go, launch: "if len(r.batch.Changes) > 0" before "r.match()": who comes to a job that waits is not seen.
 func TestF36NoWaiterIsForgotten(t *testing.T) {
 	onEach(t, func(t *testing.T, l *lab) {
-		for range 20 {
-			const waiters = 5
+		const waiters = 5
+		for n := range 21 {
 			var got []<-chan given
-			for range waiters {
-				got = append(got, l.begin("build", "org"))
+			wait := func() {
+				for range waiters {
+					got = append(got, l.begin("build", "org"))
+				}
 			}
-			l.waiting(waiters)
-			enqueued := make(chan uuid.UUID, waiters)
-			for range waiters {
-				q := l.JobQueue
-				go func() {
-					id, err := q.Enqueue("build", nil, nil, "org")
-					if err != nil {
-						t.Error(err)
-					}
-					enqueued <- id
-				}()
+			// The jobs come to those who wait, or while they begin to, or before.
+			if n%3 < 2 {
+				wait()
 			}
-			left := map[uuid.UUID]bool{}
-			for range waiters {
-				left[<-enqueued] = true
+			if n%3 == 0 {
+				l.waiting(waiters)
 			}
+			left := l.enqueueAtOnce(waiters)
+			if n%3 == 2 {
+				wait()
+			}
+			var served []uuid.UUID
 			for _, c := range got {
 				g := <-c
 				if g.err != nil || !left[g.id] {
 					t.Fatalf("Dequeue gives %s, %v; want one that was enqueued, and each once", g.id, g.err)
 				}
 				delete(left, g.id)
-				l.finish(g.id, nil)
+				served = append(served, g.id)
+			}
+			for _, id := range served {
+				l.finish(id, nil) // not before: that would have the engine look again
 			}
 		}
 	})
+}
+
+// enqueueAtOnce asks for jobs in as many goroutines.
+func (l *lab) enqueueAtOnce(n int) map[uuid.UUID]bool {
+	l.Helper()
+	enqueued := make(chan given, n)
+	for range n {
+		q := l.JobQueue
+		go func() {
+			var g given
+			g.id, g.err = q.Enqueue("build", nil, nil, "org")
+			enqueued <- g
+		}()
+	}
+	ids := map[uuid.UUID]bool{}
+	for range n {
+		g := <-enqueued
+		if g.err != nil {
+			l.Error(g.err)
+		}
+		ids[g.id] = true
+	}
+	return ids
 }
 
 // Upstream has all that wait try when one job comes. Here the engine is asked by nobody but the one that is served. To plant it:
