@@ -48,7 +48,7 @@ func (s *story) tell(ctx context.Context) (err error) {
 func (s *story) dequeue(ctx context.Context, id uuid.UUID) error {
 	for {
 		_, _, _, _, err := s.q.DequeueByID(ctx, id, uuid.Nil)
-		if err != composer.ErrNotPending { //nolint:errorlint // it is given unwrapped
+		if !errors.Is(err, composer.ErrNotPending) {
 			return err
 		}
 		if _, err := s.q.RequeueOrFinishJob(id, 9, nil); err != nil {
@@ -65,7 +65,7 @@ func (s *story) finish(id uuid.UUID) error {
 
 // again takes it for done if what was not acknowledged had been done.
 func (s *story) again(err error, id uuid.UUID) error {
-	if err == composer.ErrNotRunning { //nolint:errorlint // it is given unwrapped
+	if errors.Is(err, composer.ErrNotRunning) {
 		if _, _, result, _, _, _, _, _, _, failed := s.q.JobStatus(id); failed == nil && string(result) == `"done"` {
 			return nil
 		}

@@ -2,6 +2,7 @@ package composer_test
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"testing"
 	"time"
@@ -157,7 +158,7 @@ func TestD03JobOfAWorkerThatIsDeletedMeanwhileIsNotLost(t *testing.T) {
 			go func() { deleted <- q.DeleteWorker(w) }()
 			got, token := l.dequeueAs(w, "build", "org")
 			err := <-deleted
-			if got != id || err != nil && err != composer.ErrActiveJobs { //nolint:errorlint // it is given unwrapped
+			if got != id || err != nil && !errors.Is(err, composer.ErrActiveJobs) {
 				t.Fatalf("dequeued %s, want %s; DeleteWorker gives %v", got, id, err)
 			}
 			l.tokens(token)

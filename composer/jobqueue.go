@@ -213,7 +213,7 @@ func (q *JobQueue[W]) CancelJob(id uuid.UUID) error {
 	case errors.Is(err, queue.ErrNotFound):
 		return q.errs.NotExist
 	case errors.Is(err, job.ErrEnded):
-		if err := q.ended(ctx, id, q.errs.NotRunning); err != q.errs.Canceled { //nolint:errorlint // it is given unwrapped
+		if err := q.ended(ctx, id, q.errs.NotRunning); !errors.Is(err, q.errs.Canceled) {
 			return err
 		}
 		return nil

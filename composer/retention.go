@@ -90,7 +90,7 @@ func (q *JobQueue[W]) DeleteJob(ctx context.Context, id uuid.UUID) error {
 			switch {
 			case err == nil:
 				todo = append(todo, below)
-			case err != q.errs.NotExist: //nolint:errorlint // it is given unwrapped
+			case !errors.Is(err, q.errs.NotExist):
 				return err
 			}
 		}
@@ -105,7 +105,7 @@ func (q *JobQueue[W]) delete(ctx context.Context, r *job.Record) (bool, error) {
 		return false, err
 	}
 	if r.End == nil {
-		if err := q.CancelJob(uuid.UUID(r.Spec.ID)); err != nil && err != q.errs.NotExist && err != q.errs.NotRunning { //nolint:errorlint // they are given unwrapped
+		if err := q.CancelJob(uuid.UUID(r.Spec.ID)); err != nil && !errors.Is(err, q.errs.NotExist) && !errors.Is(err, q.errs.NotRunning) {
 			return false, err
 		}
 	}

@@ -79,7 +79,7 @@ func (q *JobQueue[W]) RequeueOrFinishJob(id uuid.UUID, maxRetries uint64, result
 	switch {
 	case err == nil:
 		return q.conclude(ctx, h.Lease, maxRetries, result)
-	case err == q.errs.Canceled && h.Stopping: //nolint:errorlint // it is given unwrapped
+	case errors.Is(err, q.errs.Canceled) && h.Stopping:
 		// Whoever says so knows that it is over: the slot is free.
 		if err := q.confirm(ctx, h.Lease); err != nil {
 			return false, err
