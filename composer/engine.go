@@ -65,19 +65,32 @@ const (
 // steadily calls f until it reports anything but that it may be tried again, for as long as Patience. What f changes happens once:
 // it is given a context with a request id.
 func steadily(ctx context.Context, f func(context.Context) error) error {
-	ctx, cancel := context.WithTimeoutCause(ctx, Patience, errPatience)
+	return repeatedly(queue.WithRequest(ctx, job.ID(uuid.New())), f)
+}
+
+// repeatedly is steadily for what changes nothing, or nothing more when it is repeated: the engine keeps no answer to it, which
+// would cost a row of the store, and to look for one each time.
+func repeatedly(ctx context.Context, f func(context.Context) error) error {
+	patient, cancel := context.WithTimeout(ctx, Patience)
 	defer cancel()
-	return untilDone(queue.WithRequest(ctx, job.ID(uuid.New())), f)
+	err := untilDone(patient, f)
+	if errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil {
+		return &queue.RetryError{Cause: errPatience}
+	}
+	return err
 }
 
 var errPatience = errors.New("the engine does not answer")
 
-// untilDone does so for as long as ctx lasts, and then gives the last error.
+// untilDone does so for as long as ctx lasts, and then gives the last reason to try again, if there was one.
 func untilDone(ctx context.Context, f func(context.Context) error) error {
+	var last *queue.RetryError
 	for pause := firstPause; ; pause = min(2*pause, mostPause) {
 		err := f(ctx)
-		var retry *queue.RetryError
-		if !errors.As(err, &retry) || errors.Is(err, queue.ErrClosed) {
+		if ctx.Err() != nil && errors.Is(err, ctx.Err()) && last != nil {
+			return last
+		}
+		if !errors.As(err, &last) || errors.Is(err, queue.ErrClosed) {
 			return err
 		}
 		select {
@@ -103,9 +116,9 @@ func look[T any](ctx context.Context, e giver, f func(context.Context) (T, error
 	})
 }
 
-// read is steadily for what changes nothing.
+// read is repeatedly for what gives a value.
 func read[T any](ctx context.Context, f func(context.Context) (T, error)) (v T, err error) {
-	err = steadily(ctx, func(ctx context.Context) error {
+	err = repeatedly(ctx, func(ctx context.Context) error {
 		v, err = f(ctx)
 		return err
 	})

@@ -2,6 +2,7 @@ package composer_test
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -23,7 +24,16 @@ import (
 	"github.com/headrace/headrace/store/sqlite"
 )
 
-func TestMain(m *testing.M) { os.Exit(pgtest.Main(m)) }
+func TestMain(m *testing.M) {
+	if address := os.Getenv(serverEnv); address != "" {
+		if err := serve(address); err != nil {
+			fmt.Println("failed:", err)
+			os.Exit(1)
+		}
+		os.Exit(0)
+	}
+	os.Exit(pgtest.Main(m))
+}
 
 // worker is declared as composer's is.
 type worker struct {
@@ -252,6 +262,9 @@ func (l *lab) status(id uuid.UUID) status {
 	typ, channel, result, queued, started, finished, canceled, deps, dependents, err := l.JobStatus(id)
 	if err != nil {
 		l.Fatalf("status of %s: %v", id, err)
+	}
+	if result != nil && !json.Valid(result) {
+		l.Fatalf("result of %s: %q is no JSON", id, result)
 	}
 	return status{typ, channel, string(result), queued, started, finished, canceled, deps, dependents}
 }

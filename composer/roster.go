@@ -6,8 +6,8 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
-	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -43,12 +43,25 @@ func (r *reach) name(known bool) string {
 	if known {
 		who = r.worker.String()
 	}
-	sum := sha256.New()
-	for _, list := range [][]string{r.types, r.channels} {
+	b := make([]byte, 0, 512) // most lists fit
+	b = appendSet(appendSet(b, r.types), r.channels)
+	sum := sha256.Sum256(b)
+	return prefix + who + "/" + hex.EncodeToString(sum[:8])
+}
+
+// appendSet writes a list, whatever its order, as fmt does by %q. Names are stored: it must not change.
+func appendSet(b []byte, list []string) []byte {
+	if len(list) > 1 {
 		list = slices.Compact(slices.Sorted(slices.Values(list)))
-		fmt.Fprintf(sum, "%q\n", list)
 	}
-	return prefix + who + "/" + hex.EncodeToString(sum.Sum(nil)[:8])
+	b = append(b, '[')
+	for i, s := range list {
+		if i > 0 {
+			b = append(b, ' ')
+		}
+		b = strconv.AppendQuote(b, s)
+	}
+	return append(b, "]\n"...)
 }
 
 // sessionOf gives the session of a worker of the engine. It is always the same: whoever speaks for it goes on where the last one was.

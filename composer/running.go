@@ -142,7 +142,7 @@ func (q *JobQueue[W]) conclude(ctx context.Context, l job.Lease, maxRetries uint
 			return false, err
 		}
 	}
-	err = steadily(ctx, func(ctx context.Context) error { return q.engine.Finish(ctx, f) })
+	err = repeatedly(ctx, func(ctx context.Context) error { return q.engine.Finish(ctx, f) })
 	switch {
 	case errors.Is(err, job.ErrLeaseLost):
 		return false, q.gone(ctx, id)
@@ -154,7 +154,7 @@ func (q *JobQueue[W]) conclude(ctx context.Context, l job.Lease, maxRetries uint
 
 // confirm says of an attempt that was being stopped that it is over.
 func (q *JobQueue[W]) confirm(ctx context.Context, l job.Lease) error {
-	err := steadily(ctx, func(ctx context.Context) error {
+	err := repeatedly(ctx, func(ctx context.Context) error {
 		return q.engine.Finish(ctx, job.Report{Lease: l, Outcome: job.Cancelled})
 	})
 	if errors.Is(err, job.ErrLeaseLost) {

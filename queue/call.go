@@ -123,7 +123,8 @@ func (q *Queue) volatile(ctx context.Context, f func(*round) error) error {
 	})
 }
 
-// errand is a call that changes nothing durable. What it does is either done while its caller waits, or not at all.
+// errand is a call that is not repeated under a request id, as one that changes nothing durable. What it does is either done while its
+// caller waits, or not at all.
 type errand struct {
 	call
 	begun atomic.Bool
@@ -144,25 +145,31 @@ func (q *Queue) errand(ctx context.Context, run func(*round, *errand)) error {
 		}
 		return nil, nil, errVolatile
 	}
+	_, err := q.deliver(ctx, e)
+	return err
+}
+
+// deliver sends an errand, and waits for its answer. If ctx ends before it has begun, it never does.
+func (q *Queue) deliver(ctx context.Context, e *errand) (any, error) {
 	if err := q.send(ctx, &e.call); err != nil {
-		return err
+		return nil, err
 	}
 	ended := ctx.Done()
 	for {
 		select {
 		case a := <-e.reply:
-			return a.err
+			return a.value, a.err
 		case <-ended:
 			if e.begin() {
-				return ctx.Err()
+				return nil, ctx.Err()
 			}
-			ended = nil // the owner is at it: the answer comes at once
+			ended = nil // the owner is at it: the answer comes
 		case <-q.done:
 			select {
 			case a := <-e.reply:
-				return a.err
+				return a.value, a.err
 			default:
-				return q.end
+				return nil, q.end
 			}
 		}
 	}

@@ -101,24 +101,25 @@ func (q *Queue) Lease(ctx context.Context, name string, session job.ID, want int
 // job.ErrNotReady if there is no such job, it is not ready, or the worker cannot have it now; and what Lease does of the session. Once the
 // job has been started it is given, whatever becomes of ctx.
 func (q *Queue) Take(ctx context.Context, name string, session, id job.ID) (Assignment, error) {
-	if err := ctx.Err(); err != nil {
-		return Assignment{}, err
-	}
-	patient := context.WithValue(context.WithoutCancel(ctx), requestKey{}, nil)
-	g, err := do(patient, q, command{name: "take a job"}, func(r *round) ([]job.Change, *grant, error) {
+	e := &errand{call: call{command: command{name: "take a job"}, ctx: ctx, reply: make(chan answer, 1)}}
+	e.decide = func(r *round) ([]job.Change, any, error) {
+		if !e.begin() {
+			return nil, nil, errVolatile
+		}
 		return r.take(name, session, id)
-	})
+	}
+	v, err := q.deliver(ctx, e)
 	if err != nil {
 		return Assignment{}, err
 	}
-	got, err := q.complete(ctx, []*grant{g})
+	got, err := q.complete(ctx, []*grant{v.(*grant)})
 	if err != nil {
 		return Assignment{}, err
 	}
 	return got[0], nil
 }
 
-func (r *round) take(name string, session, id job.ID) ([]job.Change, *grant, error) {
+func (r *round) take(name string, session, id job.ID) ([]job.Change, any, error) {
 	q := r.q
 	if err := q.machine.Saw(name, session, r.at.Now); err != nil {
 		return nil, nil, fmt.Errorf("worker %q: %w", name, err)

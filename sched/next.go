@@ -310,11 +310,11 @@ func (w *worker) better(o *worker) bool {
 	return w.Name < o.Name
 }
 
-// Free reports whether nothing that is decided here keeps the ready job from starting on the worker: its concurrency key has room, an
-// exclusive one has the worker to itself, and the worker is not set aside for another.
+// Free reports whether nothing that is decided here keeps the ready job from starting on the worker out of turn: its concurrency key has
+// room, and an exclusive one has the worker to itself.
 func (s *Scheduler) Free(j *job.Job, name string) bool {
 	w := s.workers[name]
-	if w == nil || w.held > 0 || j.Exclusive() && w.used > 0 || w.lost(j) != nil {
+	if w == nil || w.held > 0 || j.Exclusive() && w.used > 0 {
 		return false
 	}
 	c, limits := j.Class(), j.Gate()

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"github.com/headrace/headrace/job"
 )
@@ -92,11 +93,12 @@ func openLog(path string) (*LogWriter, error) {
 }
 
 func (c *CommandArgs) command(a *Attempt) Command {
-	env := append([]string{
-		"HEADRACE_JOB=" + a.Spec.Name,
-		"HEADRACE_JOB_ID=" + a.Lease.Job.String(),
+	// Last, so that they are what they say whatever the job sets.
+	env := append(slices.Clip(c.Env),
+		"HEADRACE_JOB="+a.Spec.Name,
+		"HEADRACE_JOB_ID="+a.Lease.Job.String(),
 		fmt.Sprintf("HEADRACE_ATTEMPT=%d", a.Lease.Attempt),
-	}, c.Env...)
+	)
 	return Command{
 		Shell: c.Shell, Argv: c.Argv, Env: env, Dir: c.Dir, RetryOn: c.RetryOn, Outputs: c.Outputs, LogLimit: c.LogLimit,
 		Timeout: a.Limits.Timeout, Silence: a.Limits.Silence,

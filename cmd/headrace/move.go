@@ -1,10 +1,12 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"path/filepath"
 
 	"github.com/headrace/headrace/internal/progress"
@@ -22,8 +24,11 @@ func newMove() *cobra.Command {
 		Short: "Copy a store from a folder into PostgreSQL, or back",
 		Long: `Copy all that one store holds into another, which must not exist, or be empty. A store is a folder, a database file or a
 postgres:// URL. Nobody may be using either meanwhile. All of it is there at the end, or nothing; running attempts go on at the new place,
-if their workers turn to it before their leases end. The old store stays as it was: remove its store.db when you have seen the new one, but
-keep the logs/ beside it, which stay where they are and are read there. Let nobody go on with both.
+if their workers turn to it before their leases end. The old store stays as it was: remove its store.db when you have seen the new one. Let
+nobody go on with both.
+
+Logs are no part of a store: they stay in the folder logs/ beside the old one. To have them read at the new place, move that folder into
+the new store's or, if that is a database, into .headrace/NAME/ beside the graph file NAME.
 
 ` + exitHelp,
 		Example: `  headrace move --from .headrace/build.yaml --to postgres://localhost/farm`,
@@ -44,12 +49,32 @@ keep the logs/ beside it, which stay where they are and are read there. Let nobo
 				return usage("--from and --to name the same store")
 			}
 			err = old.held(cmd.Context(), func() error { return next.copyOf(cmd.Context(), &old) })
-			return tellCopied(cmd.OutOrStdout(), err, next.String(), old.String())
+			out := cmd.OutOrStdout()
+			if err := tellCopied(out, err, next.String(), old.String()); err != nil {
+				return err
+			}
+			return tellLogs(out, &old, &next)
 		},
 	}
 	storeVar(cmd.Flags(), &from, "from", "the `store` that is to be copied")
 	storeVar(cmd.Flags(), &to, "to", "the `store` that is to be made")
 	return cmd
+}
+
+// tellLogs says what to do about the logs that stay.
+func tellLogs(out io.Writer, old, next *address) error {
+	if old.database != "" || old.dir == "" {
+		return nil
+	}
+	if _, err := os.Stat(old.logs()); err != nil {
+		return nil //nolint:nilerr // there are none
+	}
+	where := ".headrace/NAME/ beside the graph file NAME"
+	if next.database == "" {
+		where = cmp.Or(next.dir, filepath.Dir(next.path))
+	}
+	_, err := fmt.Fprintf(out, "the logs stay in %s; to have them read at the new place, move them into %s\n", progress.Clean(old.logs()), progress.Clean(where))
+	return err
 }
 
 // tellCopied says that all of one place is in another, unless an error did.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"os/signal"
 	"runtime"
 	"sync"
@@ -297,7 +298,7 @@ func (s *session) submit() error {
 	if err != nil {
 		return err
 	}
-	for _, id := range past.stale {
+	for _, id := range slices.Backward(past.stale) { // dependents first: else they end as what they waited for has, and so does their run
 		if err := s.q.CancelJob(s.ctx, id, job.ID{}, true, "what it waited for is run again"); err != nil && !errors.Is(err, job.ErrEnded) {
 			return err
 		}

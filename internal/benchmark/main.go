@@ -35,6 +35,7 @@ var measurements = []measurement{
 	{"makespan", makespans},
 	{"held", held},
 	{"past", past},
+	{"composer", composers},
 }
 
 // sizes are how much is measured.
@@ -58,6 +59,7 @@ type sizes struct {
 	farm         []int         // slots
 	held         time.Duration // how long others read
 	past         int           // finished jobs
+	door         doorSizes     // of composer's queue
 	hasty        bool          // the server need not sync
 }
 
@@ -66,7 +68,7 @@ var full = sizes{
 	slots: 2000, drain: 100_000, rivers: map[kind]int{onSQLite: 20_000, onPostgres: 50_000}, riverSingles: 20,
 	single: 1000, chain: 50, many: 1_000_000, decided: 20_000, ahead: []int{1000, 100_000, 1_000_000}, leases: 2000,
 	waiting: []int{10_000, 100_000, 1_000_000}, bump: 100_000, cancel: 50_000,
-	tasks: 100_000, farm: []int{16, 64, 256}, held: 2 * time.Minute, past: 10_000_000,
+	tasks: 100_000, farm: []int{16, 64, 256}, held: 2 * time.Minute, past: 10_000_000, door: fullDoor,
 }
 
 // quick sizes show that a measurement works, and nothing else.
@@ -74,7 +76,7 @@ var quick = sizes{
 	window: 10 * time.Millisecond, rounds: 1, callers: []int{2},
 	slots: 20, drain: 100, rivers: map[kind]int{onSQLite: 50, onPostgres: 50}, riverSingles: 1,
 	single: 3, chain: 5, many: 1000, decided: 20, ahead: []int{100, 200}, leases: 60,
-	waiting: []int{100}, bump: 2100, cancel: 70, tasks: 300, farm: []int{4, 16}, held: time.Millisecond, past: 20_000, hasty: true,
+	waiting: []int{100}, bump: 2100, cancel: 70, tasks: 300, farm: []int{4, 16}, held: time.Millisecond, past: 20_000, door: quickDoor, hasty: true,
 }
 
 func main() {
@@ -117,6 +119,9 @@ func run(ctx context.Context, args []string) error {
 	number("ahead", "a number of jobs that the worker cannot run, to compare with a thousand", func(n int) { l.ahead = []int{1000, n} })
 	number("drain", "how many jobs are drained", func(n int) { l.drain = n })
 	number("past", "how many jobs have finished before", func(n int) { l.past = n })
+	number("pending", "how many jobs at most are pending in composer's queue, and have finished", func(n int) {
+		l.door.pending, l.door.finished = []int{0, n}, n
+	})
 	flags.Func("held", "how long others hold a snapshot", func(s string) (err error) { l.held, err = time.ParseDuration(s); return err })
 	flags.BoolVar(&l.watched, "statements", false, "tell after each measurement which statements cost PostgreSQL most; that costs some time itself")
 	profile := flags.String("cpuprofile", "", "file to write a processor profile to")

@@ -7,6 +7,7 @@ var covered = []string{
 	"submit-large ", "submit-large invalid", "submit-large conflict", "submit-large not-found", "look staged",
 	"submitted created", "submitted joined", "submitted reused", "submitted cached-failure",
 	"register ", "register invalid", "register worker-live", "sign-off ",
+	"take ", "take not-found", "take worker-live", "take signed-off", "take not-ready",
 	"lease ", "lease not-found", "lease worker-live", "lease signed-off", "lease retry", "lease gone",
 	"heartbeat ", "heartbeat lease-lost", "progress ", "progress lease-lost",
 	"finish ", "finish lease-lost", "repeat ", "repeat lease-lost", "confirm lease-lost",

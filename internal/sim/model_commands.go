@@ -221,6 +221,16 @@ func (m *model) lease(x *leaseCall) string {
 	})
 }
 
+// take starts a job out of turn.
+func (m *model) take(name string, session, id job.ID) string {
+	w, j := cmp.Or(m.worker(name), &mWorker{}), m.job(id)
+	kind := refusals{{w.Name == "", notFound}, {w.Session.IsZero(), off}, {w.Session != session, alive}}.or(func() { w.seen = m.now })
+	free := func() bool {
+		return m.ready(j) && !m.paused(j) && m.keyFree(j) && capable(w, j) && m.slotFree(w, j) && !w.Drained && w.Until <= m.now
+	}
+	return refusals{{kind != done, kind}, {kind == done && (j == nil || !free()), notReady}}.or(func() { m.begin(j, w) })
+}
+
 // holder finds the job whose attempt the lease gives a right to. Its worker lives (rule 2).
 func (m *model) holder(l job.Lease) *mJob {
 	j := m.job(l.Job)

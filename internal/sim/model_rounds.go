@@ -121,11 +121,16 @@ func (m *model) next(turn map[*mWorker]bool) (*mJob, *mWorker) {
 }
 
 func (m *model) start(j *mJob, w *mWorker) {
+	x := find(w.waiters, func(x *leaseCall) bool { return len(x.due) < x.want })
+	x.due = append(x.due, j)
+	m.begin(j, w)
+}
+
+// begin begins an attempt.
+func (m *model) begin(j *mJob, w *mWorker) {
 	d, ttl := m.demand(j), m.policy(j).TTL
 	a := job.Attempt{Number: j.last.Number + 1, Worker: w.Name, Start: m.now, Groups: d.groups, Limits: d.limits}
 	j.last, j.wake = &mRun{of: j, AttemptEnd: job.AttemptEnd{Attempt: a}, leased: true, ttl: ttl, deadline: m.now.Add(ttl)}, 0
-	x := find(w.waiters, func(x *leaseCall) bool { return len(x.due) < x.want })
-	x.due = append(x.due, j)
 	m.note(job.JobStarted{Job: j.ID, Attempt: a})
 }
 

@@ -110,6 +110,24 @@ func (w *world) askFor(k job.Worker, want int, load float64) {
 	w.met(func() { w.foresee(asked) })
 }
 
+// take has a worker be given a job out of turn.
+func (w *world) take() {
+	k, id := w.anyWorker(), w.anyJob()
+	if w.chance(20) {
+		k.Session = w.newID()
+	}
+	var got queue.Assignment
+	life := w.life
+	w.doOnce(fmt.Sprintf("take %s for %s", short(id), k.Name), func(ctx context.Context) (err error) {
+		got, err = w.q.Take(ctx, k.Name, k.Session, id)
+		return err
+	}, func() string { return w.m.take(k.Name, k.Session, id) }, func() {
+		if j := w.m.job(id); !got.Lease.Job.IsZero() {
+			w.given(&leaseCall{worker: k.Name, life: life}, got, j)
+		}
+	})
+}
+
 func (w *world) stopAsking() {
 	if len(w.leases) == 0 {
 		return

@@ -76,7 +76,9 @@ func (w *world) actions() []action {
 		{2, w.await},
 		{1, w.signOff},
 	}
-	if w.m.lead != nil {
+	if w.m.lead == nil { // else nobody can tell whether the engine knows yet that the job is ready
+		list = append(list, action{4, w.take})
+	} else {
 		list = append(list, action{max(0, 6-crowded/6), w.submitWide}, action{16, w.overlap})
 	}
 	return list

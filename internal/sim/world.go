@@ -350,6 +350,7 @@ const (
 	lost     = "lease-lost"
 	alive    = "worker-live"
 	off      = "signed-off"
+	notReady = "not-ready"
 	invalid  = "invalid"
 	conflict = "conflict"
 	cyclic   = "cycle"
@@ -388,6 +389,8 @@ func kindOf(err error) string {
 		return alive
 	case errors.Is(err, job.ErrSignedOff):
 		return off
+	case errors.Is(err, job.ErrNotReady):
+		return notReady
 	case errors.Is(err, context.Canceled):
 		return "gone"
 	}
@@ -405,6 +408,7 @@ type command struct {
 	ended     chan struct{} // closed when it is answered, if others come meanwhile
 	want      string        // the prediction
 	predicted bool
+	once      bool // no request id makes it and its repeat one
 }
 
 // do gives one command, meets what goes wrong meanwhile, repeats it under the same request id until it is answered, and
@@ -424,6 +428,12 @@ func (w *world) do(op string, call func(context.Context) error, predict func() s
 	w.carry(c)
 }
 
+// doOnce is do of a command whose repeat is another: no request id makes the two one.
+func (w *world) doOnce(op string, call func(context.Context) error, predict func() string, then ...func()) {
+	w.arm()
+	w.carry(&command{op: op, call: call, predict: predict, then: then, ctx: context.Background(), once: true})
+}
+
 // carry repeats a command until it is answered.
 func (w *world) carry(c *command) {
 	for {
@@ -433,7 +443,7 @@ func (w *world) carry(c *command) {
 		met := w.met(func() { w.foresee(c) })
 		if fatal(met) || met == lookupFails {
 			if kindOf(err) == again {
-				c.predicted = c.predicted && (w.m.lead == nil || c.kept())
+				c.predicted = c.predicted && !c.once && (w.m.lead == nil || c.kept())
 				continue
 			}
 			if !c.predicted || w.m.lead == nil {

@@ -51,6 +51,7 @@ func Check(t rows.Tables, kinds map[string]Kind, report func(Finding) error) (Co
 	c := &checking{
 		tables: t, kinds: kinds, report: report,
 		jobs: map[int64]*jobCheck{}, ids: map[job.ID]int64{}, builds: map[int64]*buildCheck{}, unfinished: map[job.Identity]int64{},
+		places: map[int64]job.ID{},
 	}
 	err := c.run()
 	return Counts{len(c.jobs), len(c.builds), c.rounds}, err
@@ -71,7 +72,10 @@ type checking struct {
 	builds map[int64]*buildCheck
 	// unfinished has who of each identity is.
 	unfinished map[job.Identity]int64
-	rounds     int
+	// places are those of the references that the build placesOf makes.
+	places   map[int64]job.ID
+	placesOf int64
+	rounds   int
 }
 
 // jobCheck is what other rows are held against.
@@ -88,6 +92,7 @@ type jobCheck struct {
 	live, waits, runs, ended bool
 	cached, result           bool
 	outcome                  job.Outcome
+	told                     job.Outcome // by a reference
 	// started is how many attempts were, as the tally says, or the attempt that runs or ended with the job; untold: what
 	// would say so cannot be read.
 	started int32
@@ -233,6 +238,9 @@ func (c *checking) all() {
 		}
 		if j.live && !j.waits && !j.runs && !j.ended {
 			c.found("live", j.id.String(), "a row in table ended", "the job is Done here, and how it ended is missing")
+		}
+		if j.waits && j.told != 0 {
+			c.found("ref", j.id.String(), "nothing, as the job is unfinished", "a reference says that the job ended %s", j.told)
 		}
 		if j.kind != "" && j.outcome == job.Succeeded && !j.cached && !j.result {
 			c.found("result", j.id.String(), "the result of a job that succeeded", "it is missing")

@@ -111,9 +111,21 @@ func (c *checking) ref(row []rows.Value) {
 	if c.builds[build] == nil {
 		c.found("ref", key, "a build of that seq", "its build is unknown")
 	}
-	if _, ok := c.ids[id]; !ok && ended == 0 {
+	seq, ok := c.ids[id]
+	switch {
+	case !ok && ended == 0:
 		c.found("ref", key, "a job, or how it had ended when it was deleted", "its job is unknown")
+	case ok && ended != 0:
+		c.jobs[seq].told = job.Outcome(ended)
 	}
+	if build != c.placesOf { // they come build by build
+		c.placesOf = build
+		clear(c.places)
+	}
+	if other, twice := c.places[row[2].Int]; twice {
+		c.found("ref", key, "a place of its own", "it has place %d of the build, and so has that to job %s", row[2].Int, other)
+	}
+	c.places[row[2].Int] = id
 }
 
 func (c *checking) live(row []rows.Value) {
@@ -194,9 +206,13 @@ func (c *checking) end(row []rows.Value) {
 	if !j.live {
 		j.tell(row[4], codec.DecodeTally)
 	}
-	if row[3].Kind != rows.Null {
-		a, err := codec.DecodeAttemptEnd(row[3].Blob)
-		j.last, j.untold = a.Number, j.untold || err != nil
+	if row[3].Kind == rows.Null {
+		return
+	}
+	a, err := codec.DecodeAttemptEnd(row[3].Blob)
+	j.last, j.untold = a.Number, j.untold || err != nil
+	if err == nil && !j.untold && a.Number != j.started {
+		c.found("ended", key, fmt.Sprintf("the newest that was started, number %d", j.started), "attempt %d ended with the job", a.Number)
 	}
 }
 

@@ -136,6 +136,10 @@ var faults = []struct {
 	{sql: "UPDATE {s}attempt SET number = number + 1 WHERE number = (SELECT max(number) FROM {s}attempt)", table: "attempt", problem: "its record is of attempt"},
 	{sql: "DELETE FROM {s}attempt", table: "attempt", problem: "attempts that ended before the job: 0"},
 
+	{sql: "UPDATE {s}ended SET tally = NULL WHERE attempt IS NOT NULL", table: "ended", problem: "ended with the job"},
+
+	{sql: "UPDATE {s}build_ref SET ended = 1 WHERE job IN (SELECT id FROM {s}job j JOIN {s}live l ON j.seq = l.seq AND l.state < 3)", table: "ref", problem: "says that the job ended succeeded"},
+	{sql: "UPDATE {s}build_ref SET place = 1", table: "ref", problem: "it has place 1 of the build"},
 	{sql: "DELETE FROM {s}edge", table: "edge", problem: "it is missing"},
 	{sql: "INSERT INTO {s}edge SELECT dep, 9999 FROM {s}edge GROUP BY dep", table: "edge", problem: "its dependent is unknown"},
 	{sql: "UPDATE {s}edge SET dep = (SELECT id FROM {s}job WHERE seq = (SELECT max(seq) FROM {s}job)) WHERE dep = (SELECT dep FROM {s}edge ORDER BY dep, dependent LIMIT 1) AND dependent = (SELECT dependent FROM {s}edge ORDER BY dep, dependent LIMIT 1)", table: "edge", problem: "the job names no such dependency"},

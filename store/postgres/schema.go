@@ -51,7 +51,12 @@ func checkServer(ctx context.Context, c *pgx.Conn) error {
 // headrace has written.
 func schemaVersion(ctx context.Context, c querier, steps int) (version int, err error) {
 	var schema, table bool
-	err = c.QueryRow(ctx, "SELECT to_regnamespace('headrace') IS NOT NULL, to_regclass('headrace.version') IS NOT NULL").Scan(&schema, &table)
+	// Not by to_regnamespace: what a session has once found missing stays so to it until it locks some table, and another process may
+	// have made the schema since.
+	const look = `SELECT EXISTS (SELECT FROM pg_catalog.pg_namespace WHERE nspname = 'headrace'),
+		EXISTS (SELECT FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
+			WHERE n.nspname = 'headrace' AND c.relname = 'version')`
+	err = c.QueryRow(ctx, look).Scan(&schema, &table)
 	switch {
 	case err != nil:
 		return 0, err

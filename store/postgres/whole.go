@@ -62,6 +62,8 @@ func (s *Store) fill(ctx context.Context, f func(rows.Tables) error) error {
 	t.send(request{sql: "BEGIN"})
 	// What is written comes as fast as it is read elsewhere: from a pipe, that can be slow.
 	t.send(request{sql: "SET LOCAL idle_in_transaction_session_timeout = 0"})
+	// Nothing else has the server plan anew within one transaction: it would go on as it began, when the tables were empty.
+	t.send(request{sql: "SET LOCAL plan_cache_mode = force_custom_plan"})
 	t.send(request{name: "own", sql: "SELECT headrace.own($1)", params: [][]byte{number(s.life.epoch)}, read: func(*cells) error { return nil }})
 	err := f(t)
 	if err == nil {

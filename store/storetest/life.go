@@ -56,7 +56,7 @@ func testLife(t *testing.T, p *place) {
 	r := record(1, 2, 3, 4)
 	lost := attemptEnd(1, job.Aborted, "half")
 	good := attemptEnd(2, job.Succeeded, "whole")
-	tally := job.Tally{Attempts: 1, Aborts: 1, Losses: 2, Crashes: 3, Failures: 4, HandBacks: 5, Fault: "w9"}
+	tally := job.Tally{Attempts: 1, Aborts: 1, Losses: 2, Crashes: 3, Failures: 4, HandBacks: 5, Turn: 6, Fault: "w9"}
 	own := job.Own{Priority: 3, Group: "other"}
 	end := job.End{
 		At: start + 20*second, Outcome: job.Succeeded, Detail: job.NonDeterministic, Cached: true, Root: jobID(9),

@@ -64,7 +64,7 @@ func (w *world) end() *job.End {
 }
 
 func (w *world) tally(n int32) job.Tally {
-	return job.Tally{Attempts: n, Failures: w.small(), Aborts: w.small(), Losses: 1, Crashes: 2, HandBacks: w.small(), Fault: w.text()}
+	return job.Tally{Attempts: n, Failures: w.small(), Aborts: w.small(), Losses: 1, Crashes: 2, HandBacks: w.small(), Turn: int64(w.small()), Fault: w.text()}
 }
 
 func (w *world) attempt(n int32) job.Attempt {
