@@ -223,7 +223,7 @@ func TestD05ClockThatStepsBackBetweenTwoOwners(t *testing.T) {
 	})
 }
 
-// To plant it: composer/engine.go, untilDone: "if err == nil || true" for what tells whether to go on.
+// To plant it: composer/engine.go, untilDone: "|| err != nil" for "|| errors.Is(err, queue.ErrClosed)".
 func TestC1DequeueWaitsOutAnOutageOfTheStore(t *testing.T) {
 	onEach(t, func(t *testing.T, l *lab) {
 		if _, ok := l.place.(*database); ok {
@@ -287,7 +287,7 @@ func (l *lab) outlives(fail, mend func()) {
 	l.get(c[1], l.enqueue("other", ""))
 }
 
-// To plant it: composer/engine.go, untilDone: "if err == nil" for what tells whether to go on.
+// To plant it: composer/engine.go, untilDone: "if errors.As(err, &last); err == nil" for the condition before "return err".
 func TestC2EngineStopsWhileCallersWait(t *testing.T) {
 	onEach(t, func(t *testing.T, l *lab) {
 		for n := range 3 {

@@ -256,7 +256,7 @@ func TestS05LeaseThatNobodyWasToldOfIsGivenBack(t *testing.T) {
 	})
 }
 
-// To plant it: composer/running.go, conclude: call q.engine.Finish without steadily around it.
+// To plant it: composer/running.go, conclude: call q.engine.Finish without repeatedly around it.
 func TestS06WriteErrorInFinishLosesNoResult(t *testing.T) {
 	onEach(t, func(t *testing.T, l *lab) {
 		o := l.breakable(writes...)
