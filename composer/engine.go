@@ -101,14 +101,18 @@ func untilDone(ctx context.Context, f func(context.Context) error) error {
 	}
 }
 
-// look reads the history, and again for as long as Patience if that fails.
-func look[T any](ctx context.Context, f func(context.Context) (T, error)) (T, error) {
+// look reads the history, and again for as long as Patience if that fails while the engine goes on: once it has ended, whoever owns both
+// has closed the store.
+func look[T any](ctx context.Context, e giver, f func(context.Context) (T, error)) (T, error) {
 	return read(ctx, func(ctx context.Context) (T, error) {
 		v, err := f(ctx)
-		if err != nil && !errors.Is(err, queue.ErrNotFound) {
-			err = &queue.RetryError{Cause: err}
+		if err == nil || errors.Is(err, queue.ErrNotFound) {
+			return v, err
 		}
-		return v, err
+		if _, gone := e.LeaseBy(ctx, job.Token{}); errors.Is(gone, queue.ErrClosed) {
+			return v, gone
+		}
+		return v, &queue.RetryError{Cause: err}
 	})
 }
 

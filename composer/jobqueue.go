@@ -112,7 +112,7 @@ func (q *JobQueue[W]) record(ctx context.Context, id uuid.UUID) (*job.Record, er
 }
 
 func (q *JobQueue[W]) lookUp(ctx context.Context, f queue.JobFilter) (*job.Record, error) {
-	list, err := look(ctx, func(ctx context.Context) ([]job.Record, error) { return q.history.Jobs(ctx, f) })
+	list, err := look(ctx, q.engine, func(ctx context.Context) ([]job.Record, error) { return q.history.Jobs(ctx, f) })
 	switch {
 	case err != nil:
 		return nil, err
@@ -154,7 +154,7 @@ func (q *JobQueue[W]) JobStatus(id uuid.UUID) (
 	}
 	var payload queue.Payload
 	if r.Running || r.End != nil {
-		payload, err = look(ctx, func(ctx context.Context) (queue.Payload, error) { return q.history.Payload(ctx, r.Spec.ID) })
+		payload, err = look(ctx, q.engine, func(ctx context.Context) (queue.Payload, error) { return q.history.Payload(ctx, r.Spec.ID) })
 	}
 	var after []job.ID
 	if err == nil {
@@ -177,7 +177,7 @@ func (q *JobQueue[W]) JobStatus(id uuid.UUID) (
 
 // dependents gives the jobs that depend on one.
 func (q *JobQueue[W]) dependents(ctx context.Context, id job.ID) ([]job.ID, error) {
-	return look(ctx, func(ctx context.Context) ([]job.ID, error) { return q.history.Dependents(ctx, id) })
+	return look(ctx, q.engine, func(ctx context.Context) ([]job.ID, error) { return q.history.Dependents(ctx, id) })
 }
 
 // status tells a record in composer's words.

@@ -157,7 +157,8 @@ type lab struct {
 	store  store
 	engine *queue.Queue
 	*composer.JobQueue[worker]
-	stop func()
+	stop     func()
+	patience time.Duration // of the engine with its store; 0: the usual
 }
 
 // onEach runs a test on each backend, each time with an empty queue.
@@ -182,7 +183,7 @@ func newLab(t testing.TB, p place) *lab {
 func (l *lab) start() {
 	l.Helper()
 	l.store = l.place.open(l)
-	e, err := queue.Open(queue.Config{Store: l.store, History: l.store})
+	e, err := queue.Open(queue.Config{Store: l.store, History: l.store, Patience: l.patience})
 	if err != nil {
 		l.Fatal(err)
 	}

@@ -23,7 +23,7 @@ func (q *JobQueue[W]) each(ctx context.Context, f func(*job.Record) error) error
 	mine := map[string]bool{}
 	filter := queue.JobFilter{Limit: page}
 	for {
-		list, err := look(ctx, func(ctx context.Context) ([]job.Record, error) { return q.history.Jobs(ctx, filter) })
+		list, err := look(ctx, q.engine, func(ctx context.Context) ([]job.Record, error) { return q.history.Jobs(ctx, filter) })
 		if err != nil || len(list) == 0 {
 			return err
 		}
