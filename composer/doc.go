@@ -18,6 +18,7 @@
 //	arguments and results in bytes    kept / base64     normalised        JSON is kept to the letter; else refused
 //	string arguments                  a JSON string     raw text          a JSON string
 //	\u0000 in arguments               kept              refused           kept
+//	a type with a blank, or long      any string        any string        refused; at most 128 bytes, also of a channel
 //	unknown worker in Dequeue         served            SQL error         served, as nobody in particular
 //	requeued job                      at the back       at the front      at the back, behind what waits by then
 //	partial result of a lost attempt  stays             stays             is gone

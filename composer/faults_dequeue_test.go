@@ -207,8 +207,8 @@ func TestLateResultDoesNotFinishTheNextRun(t *testing.T) {
 	})
 }
 
-// Upstream lists what is silent, and then ends it, whatever was heard of it meanwhile. To plant it: composer/running.go,
-// RequeueOrFinishToken: leave "if !contains(lost, h.Lease)" out.
+// Upstream lists what is silent, and then ends it, whatever was heard of it meanwhile. To plant it: job/attempt.go,
+// Finish: let "if j.running() && at.Now.Sub(j.last.lease.beat) <= f.Silent" never hold.
 func TestWatchdogHeedsAHeartbeatInBetween(t *testing.T) {
 	onEach(t, func(t *testing.T, l *lab) {
 		id := l.enqueue("build", "")

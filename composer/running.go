@@ -78,7 +78,7 @@ func (q *JobQueue[W]) RequeueOrFinishJob(id uuid.UUID, maxRetries uint64, result
 	h, err := q.running(ctx, id)
 	switch {
 	case err == nil:
-		return q.conclude(ctx, h.Lease, maxRetries, result)
+		return q.conclude(ctx, h.Lease, 0, maxRetries, result)
 	case errors.Is(err, q.errs.Canceled) && h.Stopping:
 		// Whoever says so knows that it is over: the slot is free.
 		if err := q.confirm(ctx, h.Lease); err != nil {
@@ -98,37 +98,23 @@ func (q *JobQueue[W]) RequeueOrFinishToken(token uuid.UUID, silent time.Duration
 	if err != nil {
 		return false, err
 	}
-	if silent > 0 && !h.Stopping {
-		lost, err := read(ctx, func(ctx context.Context) ([]job.Lease, error) { return q.engine.Lost(ctx, job.AnyChannel, silent) })
-		if err != nil {
-			return false, err
-		}
-		if !contains(lost, h.Lease) {
-			return false, q.errs.Running
-		}
-	}
-	if h.Stopping {
+	switch {
+	case !h.Stopping:
+		return q.conclude(ctx, h.Lease, silent, maxRetries, result)
+	case silent == 0:
 		if err := q.confirm(ctx, h.Lease); err != nil {
 			return false, err
 		}
-		return false, q.errs.Canceled
 	}
-	return q.conclude(ctx, h.Lease, maxRetries, result)
-}
-
-func contains(list []job.Lease, l job.Lease) bool {
-	for _, x := range list {
-		if x == l {
-			return true
-		}
-	}
-	return false
+	return false, q.errs.Canceled // its worker, if it lives, is still to learn that
 }
 
 // conclude ends an attempt.
-func (q *JobQueue[W]) conclude(ctx context.Context, l job.Lease, maxRetries uint64, result any) (requeued bool, err error) {
+func (q *JobQueue[W]) conclude(
+	ctx context.Context, l job.Lease, silent time.Duration, maxRetries uint64, result any,
+) (requeued bool, err error) {
 	id := uuid.UUID(l.Job)
-	f := job.Report{Lease: l, Outcome: job.Succeeded, NoRetry: true}
+	f := job.Report{Lease: l, Outcome: job.Succeeded, NoRetry: true, Silent: silent}
 	if maxRetries > 0 {
 		r, err := q.record(ctx, id)
 		if err != nil {
@@ -146,6 +132,8 @@ func (q *JobQueue[W]) conclude(ctx context.Context, l job.Lease, maxRetries uint
 	switch {
 	case errors.Is(err, job.ErrLeaseLost):
 		return false, q.gone(ctx, id)
+	case errors.Is(err, job.ErrBusy):
+		return false, q.errs.Running
 	case err != nil:
 		return false, err
 	}

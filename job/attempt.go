@@ -100,6 +100,9 @@ type Report struct {
 	Result  []byte
 	// NoRetry: whatever the budgets say, no further attempt.
 	NoRetry bool
+	// Silent above 0: it is reported by somebody who takes the attempt for lost, and counts only if its worker has not been heard of
+	// for longer.
+	Silent time.Duration
 }
 
 // Finish ends an attempt. lost reports that the lease gives no right to it any more: the finish counts for
@@ -115,7 +118,13 @@ func (m *Machine) Finish(at Moment, f Report, facts *Facts) (changes []Change, l
 	if j == nil || j.last == nil || j.last.Number != f.Lease.Attempt || j.last.Token != f.Lease.Token {
 		return nil, !f.repeats(facts), nil
 	}
-	m.saw(j.last.Worker, at.Now)
+	if f.Silent > 0 {
+		if j.running() && at.Now.Sub(j.last.lease.beat) <= f.Silent {
+			return nil, false, ErrBusy
+		}
+	} else {
+		m.saw(j.last.Worker, at.Now)
+	}
 	end := AttemptEnd{
 		Attempt: j.last.Attempt, At: at.Now, Outcome: f.Outcome, Detail: f.Detail, Message: f.Message, Result: f.Result,
 	}

@@ -487,3 +487,41 @@ func TestHeldJobWhoseAttemptIsLostIsLetGo(t *testing.T) {
 		}
 	}
 }
+
+// Who takes an attempt for lost says for how long it must have been silent: a heartbeat that comes in between saves it, and what is
+// said of it is no sign of life.
+func TestReportOfSilenceHeedsAHeartbeat(t *testing.T) {
+	t.Parallel()
+	l := newLab(t)
+	c := DefaultChannel("")
+	c.CallerJudges = true
+	l.must(l.m.SetChannel(c))
+	l.worker("w", 1)
+	j := l.spec("j")
+	if _, err := l.submit(Build{}, []Spec{j}); err != nil {
+		t.Fatal(err)
+	}
+	lease := l.start(j.ID, "w")
+	lost := Report{Lease: lease, Outcome: Aborted, Detail: LeaseLost, Silent: time.Hour}
+	began := l.now
+	for _, wait := range []time.Duration{0, time.Hour} {
+		l.now = began.Add(wait)
+		if _, err := l.finish(lost); !errors.Is(err, ErrBusy) {
+			t.Errorf("after %s: %v, want ErrBusy", wait, err)
+		}
+	}
+	if err := l.m.Renew(l.now, lease, 0); err != nil {
+		t.Fatal(err)
+	}
+	l.now = began.Add(2 * time.Hour)
+	if _, err := l.finish(lost); !errors.Is(err, ErrBusy) {
+		t.Errorf("an hour after the heartbeat: %v, want ErrBusy", err)
+	}
+	l.now = l.now.Add(time.Microsecond)
+	if got, err := l.finish(lost); err != nil || got {
+		t.Errorf("later: lost %t, %v", got, err)
+	}
+	if l.m.jobs[j.ID].running() {
+		t.Error("it runs on")
+	}
+}

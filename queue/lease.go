@@ -314,7 +314,7 @@ var errLost = errors.New("lost")
 
 // Finish ends an attempt. job.ErrLeaseLost: it counted for nothing, as the lease was lost or the job cancelled; if the
 // attempt was being stopped, this confirms that it is over. A repeated finish with the same outcome succeeds, even if the next
-// attempt has begun, and changes nothing.
+// attempt has begun, and changes nothing. job.ErrBusy: the attempt runs, and its worker was heard of within Report.Silent.
 func (q *Queue) Finish(ctx context.Context, f job.Report) error {
 	query := func(m *job.Machine, query *Query) {
 		j, ok := m.Job(f.Lease.Job)
