@@ -178,18 +178,32 @@ type outage struct {
 	failed atomic.Int64 // calls
 }
 
-// breakable restarts the lab with a store whose named calls can be made to fail, and an engine that steps down at once when they do.
-func (l *lab) breakable(calls ...string) *outage {
-	l.Helper()
-	o := &outage{}
-	l.patience = time.Millisecond
-	l.tap(func(call string) error {
+// fail gives what makes the calls fail while the store is broken.
+func (o *outage) fail(calls ...string) func(call string) error {
+	return func(call string) error {
 		if o.broken.Load() && slices.Contains(calls, call) {
 			o.failed.Add(1)
 			return errOutage
 		}
 		return nil
-	}, nil)
+	}
+}
+
+// breakable restarts the lab with a store whose named calls can be made to fail, and an engine that steps down at once when they do.
+func (l *lab) breakable(calls ...string) *outage {
+	l.Helper()
+	o := &outage{}
+	l.patience = time.Millisecond
+	l.tap(o.fail(calls...), nil)
+	return o
+}
+
+// speechless does so with a store that, while it is broken, takes what it is given and does not say so.
+func (l *lab) speechless() *outage {
+	l.Helper()
+	o := &outage{}
+	l.patience = time.Millisecond
+	l.tap(o.fail("Committed", "Load"), o.fail("Commit"))
 	return o
 }
 
@@ -218,40 +232,28 @@ func TestS05WriteErrorInDequeueLosesNoJob(t *testing.T) {
 // r.giveBack() out.
 func TestS05LeaseThatNobodyWasToldOfIsGivenBack(t *testing.T) {
 	onEach(t, func(t *testing.T, l *lab) {
-		var broken atomic.Bool
-		var failed atomic.Int64
-		fail := func(calls ...string) func(string) error {
-			return func(call string) error {
-				if broken.Load() && slices.Contains(calls, call) {
-					failed.Add(1)
-					return errOutage
-				}
-				return nil
-			}
-		}
-		l.patience = time.Millisecond
-		l.tap(fail("Committed", "Load"), fail("Commit"))
+		o := l.speechless()
 		l.finish(l.pickNew("build"), nil) // so that the worker is known, and its lease is what is stored
 		id := l.enqueue("build", "")
-		broken.Store(true)
+		o.broken.Store(true)
 		c := l.begin("build", "")
-		l.until("the engine has stepped down", func() bool { return failed.Load() > 4 })
-		broken.Store(false)
+		l.until("the engine has stepped down", func() bool { return o.failed.Load() > 4 })
+		o.broken.Store(false)
 		l.tokens(l.get(c, id))
 		if requeued, err := l.RequeueOrFinishJob(id, 1, nil); !requeued || err != nil {
 			t.Errorf("requeued %t, %v; want that nothing was lost before", requeued, err)
 		}
 		byID := l.enqueue("other", "")
-		broken.Store(true)
-		failed.Store(0)
+		o.broken.Store(true)
+		o.failed.Store(0)
 		q, picked := l.JobQueue, make(chan given, 1)
 		go func() {
 			g := given{id: byID}
 			g.token, _, _, _, g.err = q.DequeueByID(l.Context(), byID, uuid.Nil)
 			picked <- g
 		}()
-		l.until("the engine has stepped down", func() bool { return failed.Load() > 4 })
-		broken.Store(false)
+		l.until("the engine has stepped down", func() bool { return o.failed.Load() > 4 })
+		o.broken.Store(false)
 		l.tokens(l.get(picked, byID))
 	})
 }
@@ -327,5 +329,33 @@ func TestS08SecondProcessIsRefused(t *testing.T) {
 		l.pick(id)
 		l.finish(id, nil)
 		l.onlyNext("build", "")
+	})
+}
+
+// The store takes a job and is gone before it says so: the caller is given the id of that job, and there is one. To plant it:
+// composer/jobqueue.go, EnqueueGroup: leave out that an id in use is the job's own.
+func TestEnqueueWhoseAnswerIsLostIsMadeOnce(t *testing.T) {
+	onEach(t, func(t *testing.T, l *lab) {
+		o := l.speechless()
+		first := l.enqueue("build", "")
+		o.broken.Store(true)
+		q, enqueued := l.JobQueue, make(chan given, 1)
+		go func() {
+			id, err := q.Enqueue("build", "args", []uuid.UUID{first}, "")
+			enqueued <- given{id: id, err: err}
+		}()
+		l.until("the engine has stepped down", func() bool { return o.failed.Load() > 4 })
+		o.broken.Store(false)
+		g := <-enqueued
+		if g.err != nil {
+			t.Fatal(g.err)
+		}
+		if args, deps := l.arguments(g.id); string(args) != `"args"` || !slices.Equal(deps, []uuid.UUID{first}) {
+			t.Errorf("it has the arguments %s and depends on %v", args, deps)
+		}
+		roots, err := l.AllRootJobIDs(t.Context())
+		if err != nil || !slices.Equal(roots, []uuid.UUID{g.id}) {
+			t.Errorf("the roots are %v, %v; want %s alone", roots, err, g.id)
+		}
 	})
 }

@@ -93,8 +93,14 @@ func (q *JobQueue[W]) EnqueueGroup(jobType string, args any, dependencies []uuid
 	if err := q.served(ctx, channel); err != nil {
 		return uuid.Nil, err
 	}
-	err = steadily(ctx, func(ctx context.Context) error {
-		_, err := q.engine.Submit(ctx, queue.Submission{Jobs: []job.Spec{spec}})
+	submission := queue.Submission{Jobs: []job.Spec{spec}, Fresh: true}
+	err = repeatedly(ctx, func(ctx context.Context) error {
+		_, err := q.engine.Submit(ctx, submission)
+		var invalid *job.InvalidError
+		if !submission.Fresh && errors.As(err, &invalid) && invalid.Field == idField {
+			return nil // By nobody but the call before, whose answer was lost.
+		}
+		submission.Fresh = false
 		return err
 	})
 	switch {
@@ -105,6 +111,9 @@ func (q *JobQueue[W]) EnqueueGroup(jobType string, args any, dependencies []uuid
 	}
 	return id, nil
 }
+
+// idField is where the engine says that an id is in use.
+const idField = "jobs[0].id"
 
 // record reads what is stored of a job; Errors.NotExist: nothing is, or it cannot be read.
 func (q *JobQueue[W]) record(ctx context.Context, id uuid.UUID) (*job.Record, error) {

@@ -21,6 +21,9 @@ type Submission struct {
 	Refs []job.Ref
 	// Own is what jobs get that belong to no build.
 	Own job.Own
+	// Fresh: the ids that are given were made for this very call, so that none can be in use, and the store need not be asked. It
+	// must be true: a job of the same id in the history would keep the round from being stored.
+	Fresh bool
 }
 
 // Receipt tells what became of a submission.
@@ -60,6 +63,10 @@ func (q *Queue) Submit(ctx context.Context, s Submission) (Receipt, error) {
 		return Receipt{}, &job.InvalidError{Field: "jobs", Want: fmt.Sprintf("at most %d without a build", MaxAlone)}
 	}
 	given := q.name(&s)
+	if s.Fresh {
+		clear(given.jobs)
+		given.build = false
+	}
 	receipt := Receipt{}
 	if s.Build != nil {
 		receipt.Build = s.Build.ID

@@ -220,6 +220,8 @@ func (w *world) submit() {
 		w.refs(&s)
 	}
 	w.spoil(&s)
+	known := func(j job.Spec) bool { return w.m.job(j.ID) != nil }
+	s.Fresh = w.chance(2) && (s.Build == nil || w.m.build(s.Build.ID) == nil) && !slices.ContainsFunc(s.Jobs, known)
 	w.order(&s)
 }
 
