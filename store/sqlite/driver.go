@@ -26,6 +26,7 @@ var oldestEngine = [3]int{3, 51, 3}
 type conn struct {
 	db    *sqlite.Conn
 	stmts [statements]*stmt
+	lists map[string]*stmt // by their text
 	begun bool
 }
 
@@ -229,6 +230,24 @@ func (c *conn) query(q rows.Query) *stmt {
 			return s
 		}
 		c.stmts[q] = s
+	}
+	s.n = 0
+	return s
+}
+
+// kept gives a statement that is prepared once, of which there must be few.
+func (c *conn) kept(sql string) *stmt {
+	s := c.lists[sql]
+	if s == nil {
+		s = &stmt{}
+		s.s, s.err = c.db.Prepare(sql)
+		if s.err != nil {
+			return s
+		}
+		if c.lists == nil {
+			c.lists = map[string]*stmt{}
+		}
+		c.lists[sql] = s
 	}
 	s.n = 0
 	return s

@@ -20,6 +20,8 @@ type list struct {
 	where         []string
 	args          []rows.Value
 	limit         int
+	// often: it is asked again and again, so that its statement is kept.
+	often bool
 }
 
 func (l *list) add(sql string, args ...rows.Value) {
@@ -28,7 +30,11 @@ func (l *list) add(sql string, args ...rows.Value) {
 }
 
 func (l *list) ids(column string, ids []job.ID) error {
-	if len(ids) == 0 {
+	switch len(ids) {
+	case 0:
+		return nil
+	case 1:
+		l.add(column+" = ?", ident(ids[0]))
 		return nil
 	}
 	all := make([]string, len(ids))
@@ -58,7 +64,11 @@ func (l *list) sql() string {
 }
 
 func (l *list) query(db *conn) *stmt {
-	return db.adhoc(l.sql()).bind(l.args...).bind(number(int64(l.limit)))
+	prepare := db.adhoc
+	if l.often {
+		prepare = db.kept
+	}
+	return prepare(l.sql()).bind(l.args...).bind(number(int64(l.limit)))
 }
 
 func number(v int64) rows.Value { return rows.Value{Kind: rows.Integer, Int: v} }
@@ -165,6 +175,7 @@ func listJobs(f *queue.JobFilter, most bool) (*list, error) {
 		}
 	}
 	l.before(f.Before)
+	l.often = len(f.IDs) == 1 && len(l.args) == 1
 	return l, nil
 }
 
