@@ -68,7 +68,10 @@ func (q *JobQueue[W]) DequeueByID(ctx context.Context, id, workerID uuid.UUID) (
 		return token, nil, "", nil, q.errs.DequeueTimeout
 	}
 	rec, err := q.record(ctx, id)
-	if err != nil {
+	switch {
+	case err != nil && ctx.Err() != nil:
+		return token, nil, "", nil, q.errs.DequeueTimeout
+	case err != nil:
 		return token, nil, "", nil, err
 	}
 	if rec.End != nil || rec.Running {

@@ -11,14 +11,15 @@
 // else what is said here:
 //
 //	what                              files             PostgreSQL        here
-//	unknown dependency                ErrNotExist       SQL error         ErrNotExist; nothing is stored
+//	unknown dependency                ErrNotExist       SQL error         ErrNotExist; there is no job
 //	a dependency twice                handed out twice  listed twice      it counts, and is listed, once, in the first place
 //	a dependency is cancelled         waits for ever    waits for ever    its dependents are released, as by any end
 //	nil arguments, nil result         null              NULL              null
 //	arguments and results in bytes    kept / base64     normalised        JSON is kept to the letter; else refused
 //	string arguments                  a JSON string     raw text          a JSON string
 //	\u0000 in arguments               kept              refused           kept
-//	a type with a blank, or long      any string        any string        refused; at most 128 bytes, also of a channel
+//	types, channels, architectures    any string        any string        refused, if not words of at most 128 bytes (below)
+//	size of arguments and results     no limit          1 GB              at most 16 MiB, of a partial result some bytes less
 //	unknown worker in Dequeue         served            SQL error         served, as nobody in particular
 //	requeued job                      at the back       at the front      at the back, behind what waits by then
 //	partial result of a lost attempt  stays             stays             is gone
@@ -30,7 +31,7 @@
 //	CancelJob, finished               ErrNotRunning     ErrNotRunning     ErrNotRunning
 //	FailJob                           by state          ErrNotRunning     ErrNotExist, ErrRunning, ErrFinished or ErrCanceled
 //	FailJob: who waits for the job    waits on          waits on          is released
-//	token of a cancelled job          until a restart   gone at once      good until its worker finishes, or is silent for a lease
+//	token of a cancelled job          until a restart   gone at once      good until its worker finishes, at most for a lease (90 s)
 //	finish of a cancelled job         ErrCanceled       ErrCanceled       ErrCanceled, and its worker is free
 //	JobStatus, unknown                ErrNotExist       SQL error         ErrNotExist
 //	workers, their jobs               in memory         stored            stored; each is heard of at a restart
@@ -39,7 +40,14 @@
 //	DeleteJob, unknown                OS error          nil               ErrNotExist
 //	DeleteJob while others need it    nothing           deleted           nothing
 //	DeleteJob of a running job        token stays       token goes        cancelled first; its token goes
+//	DeleteJob, cut off in the middle  jobs are left     jobs are left     all is there, or nothing (of up to 100 jobs)
+//	two end one attempt at once       the second: error the second: error the second: ErrNotRunning
 //	retention                         never             breaks graphs     Expire: nothing of a graph that lives
+//
+// What is refused is told by a *job.InvalidError, and changes nothing: a type that is empty or has a blank, a tab, a control character
+// or more than 128 bytes; a channel with a control character or more than 128 bytes, and the channel "*"; what is no UTF-8; more than 64
+// types in one call of Dequeue; and what is larger than 16 MiB. A worker whose result is refused still has its job: a server should store
+// an error in its place.
 //
 // Several processes may not share a store: the second is refused, with the host and the process number of the first. Start reading at
 // jobqueue.go; roster.go tells how composer's workers are the engine's.

@@ -105,7 +105,7 @@ func TestF07DequeueGoesOnAfterAPendingJobWasDeleted(t *testing.T) {
 	})
 }
 
-// To plant it: composer/retention.go, delete: leave the call of letGo out: then it waits for the worker, who is told nothing any more.
+// To plant it: job/cancel.go, DeleteJobs: leave the JobFreed of a job that runs out: then its token is good for as long as its lease.
 func TestF08TokenOfADeletedJobIsNotGoodAnyMore(t *testing.T) {
 	onEach(t, func(t *testing.T, l *lab) {
 		id := l.enqueue("build", "")

@@ -48,7 +48,7 @@ func (l *lab) dequeueAs(workerID uuid.UUID, jobType, channel string) (id, token 
 	return id, token
 }
 
-// To plant it: composer/roster.go, letGo: "return q.errs.ActiveJobs" for "return q.confirm(ctx, h.Lease)".
+// To plant it: composer/roster.go, leave: "return q.errs.ActiveJobs" for what is done with attempts that are being stopped.
 func TestF20WorkerWhoseJobWasCancelledCanBeDeleted(t *testing.T) {
 	onEach(t, func(t *testing.T, l *lab) {
 		id := l.enqueue("build", "org")
@@ -140,7 +140,7 @@ func TestF40UnknownWorkerIsServed(t *testing.T) {
 	})
 }
 
-// To plant it: composer/roster.go, letGo: leave the case of !h.Stopping out.
+// To plant it: composer/roster.go, leave: leave the case of !h.Stopping out.
 func TestD03JobOfAWorkerThatIsDeletedMeanwhileIsNotLost(t *testing.T) {
 	onEach(t, func(t *testing.T, l *lab) {
 		busy := l.enqueue("build", "org")

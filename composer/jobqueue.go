@@ -24,13 +24,14 @@ type JobQueue[W ~worker] struct {
 
 	mu       sync.Mutex
 	channels map[string]bool // that go by this door's policy
+	ending   map[job.Lease]chan struct{}
 }
 
 // New gives a JobQueue on an engine that runs, or is about to, and on the history of the same store; both are the caller's to close.
-// Several on one engine are one queue, but for when their workers were heard of, which each knows of its own.
+// There is one for an engine: which workers there are, and when they were heard of, each would know of its own.
 func New[W ~worker](q *queue.Queue, h queue.History, errs Errors) *JobQueue[W] {
 	return &JobQueue[W]{
-		engine: engine{q, q, q, q}, history: h, errs: errs.filled(), channels: map[string]bool{}, roster: newRoster(q),
+		engine: engine{q, q, q, q}, history: h, errs: errs.filled(), channels: map[string]bool{}, ending: map[job.Lease]chan struct{}{}, roster: newRoster(q),
 	}
 }
 
@@ -157,31 +158,40 @@ func (q *JobQueue[W]) JobStatus(id uuid.UUID) (
 	jobType, channel string, result json.RawMessage, queued, started, finished time.Time, canceled bool, deps, dependents []uuid.UUID, err error,
 ) {
 	ctx := context.Background()
-	r, err := q.record(ctx, id)
-	if err != nil {
-		return jobType, channel, nil, queued, started, finished, false, nil, nil, err
-	}
-	var payload queue.Payload
-	if r.Running || r.End != nil {
-		payload, err = look(ctx, q.engine, func(ctx context.Context) (queue.Payload, error) { return q.history.Payload(ctx, r.Spec.ID) })
-	}
+	r, stored, err := q.read(ctx, id)
 	var after []job.ID
 	if err == nil {
 		after, err = q.dependents(ctx, r.Spec.ID)
 	}
-	switch {
-	case errors.Is(err, queue.ErrNotFound):
-		err = q.errs.NotExist // deleted between the two reads
-		fallthrough
-	case err != nil:
+	if err != nil {
 		return jobType, channel, nil, queued, started, finished, false, nil, nil, err
 	}
-	result, started, finished, canceled = status(r, payload.Result)
+	result, started, finished, canceled = status(r, stored)
 	dependents = make([]uuid.UUID, 0, len(after))
 	for _, d := range after {
 		dependents = append(dependents, uuid.UUID(d))
 	}
 	return r.Spec.Kind, r.Spec.Channel, result, r.At.Std(), started, finished, canceled, dependencies(r.Spec.Needs), dependents, nil
+}
+
+// read gives a job and the result that is stored of it. Between the two the job may finish: then it is read again, as it would run with
+// the result of its end.
+func (q *JobQueue[W]) read(ctx context.Context, id uuid.UUID) (r *job.Record, stored []byte, err error) {
+	for {
+		r, err = q.record(ctx, id)
+		if err != nil || !r.Running && r.End == nil {
+			return r, nil, err
+		}
+		p, err := look(ctx, q.engine, func(ctx context.Context) (queue.Payload, error) { return q.history.Payload(ctx, r.Spec.ID) })
+		switch {
+		case errors.Is(err, queue.ErrNotFound):
+			return nil, nil, q.errs.NotExist // deleted
+		case err != nil:
+			return nil, nil, err
+		case r.End != nil || len(p.Result) == 0 || isPartial(p.Result):
+			return r, p.Result, nil
+		}
+	}
 }
 
 // dependents gives the jobs that depend on one.
@@ -211,8 +221,8 @@ func status(r *job.Record, stored []byte) (result json.RawMessage, started, fini
 }
 
 // CancelJob cancels a job that has not finished; one that was cancelled before stays so. Whoever waits for it is released. The
-// worker of one that runs is told so by JobStatus for as long as its token is good: until it finishes, or is not heard of for the
-// time of a lease. Errors: Errors.NotExist, Errors.NotRunning if it has finished.
+// worker of one that runs is told so by JobStatus for as long as its token is good: until it finishes, or for the time of a lease from
+// when it was last heard of before. Errors: Errors.NotExist, Errors.NotRunning if it has finished.
 func (q *JobQueue[W]) CancelJob(id uuid.UUID) error {
 	ctx := context.Background()
 	err := steadily(ctx, func(ctx context.Context) error {
@@ -230,7 +240,8 @@ func (q *JobQueue[W]) CancelJob(id uuid.UUID) error {
 	return err
 }
 
-// FailJob ends a job that no worker has with a result. Errors: Errors.NotExist, Errors.Running, Errors.Finished, Errors.Canceled.
+// FailJob ends a job that no worker has with a result. Errors: Errors.NotExist, Errors.Running, Errors.Finished, Errors.Canceled,
+// *job.InvalidError if the result is larger than job.MaxResult.
 func (q *JobQueue[W]) FailJob(id uuid.UUID, result any) error {
 	b, err := marshal("result", result)
 	if err != nil {

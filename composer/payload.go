@@ -53,7 +53,7 @@ func markPartial(attempt int32, result []byte) []byte {
 
 // partial gives the partial result of an attempt, of what is stored; nil: it has reported none.
 func partial(attempt int32, stored []byte) json.RawMessage {
-	if len(stored) == 0 || stored[0] != partialMark {
+	if !isPartial(stored) {
 		return nil
 	}
 	number, result, ok := bytes.Cut(stored[1:], []byte{'\n'})
@@ -63,9 +63,12 @@ func partial(attempt int32, stored []byte) json.RawMessage {
 	return result
 }
 
+// isPartial reports whether what is stored is a partial result.
+func isPartial(stored []byte) bool { return len(stored) > 0 && stored[0] == partialMark }
+
 // final gives the result of a job that has finished, of what is stored: null, if it ended without anybody's word.
 func final(stored []byte) json.RawMessage {
-	if len(stored) == 0 || stored[0] == partialMark {
+	if len(stored) == 0 || isPartial(stored) {
 		return null
 	}
 	return stored

@@ -1,6 +1,7 @@
 package composer
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -68,59 +69,75 @@ func (q *JobQueue[W]) AllRootJobIDs(ctx context.Context) ([]uuid.UUID, error) {
 }
 
 // DeleteJob deletes a job, and of what it depends on whatever nothing else does, down to the last; a job that others depend on stays,
-// and so does all below it. A job that runs is cancelled first, and its token is good no more. Error: Errors.NotExist.
+// and so does all below it. Whatever runs of that is cancelled, and its token is good no more. Up to queue.DeleteMost jobs go at once or
+// not at all; of more the last go first. Error: Errors.NotExist.
 func (q *JobQueue[W]) DeleteJob(ctx context.Context, id uuid.UUID) error {
 	r, err := q.record(ctx, id)
 	if err != nil {
 		return err
 	}
-	todo := []*job.Record{r}
-	for len(todo) > 0 {
-		r := todo[len(todo)-1]
-		todo = todo[:len(todo)-1]
-		deleted, err := q.delete(ctx, r)
+	for {
+		graph, err := q.alone(ctx, r)
 		if err != nil {
 			return err
 		}
-		if !deleted {
+		deleted, err := q.delete(ctx, graph)
+		if err != nil || deleted || len(graph) == 0 {
+			return err
+		}
+		// Something that depends on one of them has just been enqueued: of them fewer may go now.
+	}
+}
+
+// alone gives a job that nothing depends on, and what depends on nothing but that, each after its dependents; none, if something
+// depends on the job.
+func (q *JobQueue[W]) alone(ctx context.Context, root *job.Record) ([]job.ID, error) {
+	var graph []job.ID
+	among := map[job.ID]bool{}
+	seen := map[job.ID]bool{root.Spec.ID: true}
+	// A job is newer than what it depends on: once it is the newest that is left, all that depends on it has been looked at.
+	for todo := []*job.Record{root}; len(todo) > 0; {
+		slices.SortFunc(todo, func(a, b *job.Record) int { return cmp.Compare(a.Seq, b.Seq) })
+		r := todo[len(todo)-1]
+		todo = todo[:len(todo)-1]
+		after, err := q.dependents(ctx, r.Spec.ID)
+		if err != nil {
+			return nil, err
+		}
+		if slices.ContainsFunc(after, func(d job.ID) bool { return !among[d] }) {
 			continue
 		}
+		among[r.Spec.ID] = true
+		graph = append(graph, r.Spec.ID)
 		for _, n := range r.Spec.Needs {
+			if seen[n.Job] {
+				continue
+			}
+			seen[n.Job] = true
 			below, err := q.record(ctx, uuid.UUID(n.Job))
 			switch {
 			case err == nil:
 				todo = append(todo, below)
 			case !errors.Is(err, q.errs.NotExist):
-				return err
+				return nil, err
 			}
 		}
 	}
-	return nil
+	return graph, nil
 }
 
-// delete deletes a job that nothing depends on, and reports whether it did.
-func (q *JobQueue[W]) delete(ctx context.Context, r *job.Record) (bool, error) {
-	after, err := q.dependents(ctx, r.Spec.ID)
-	if err != nil || len(after) > 0 {
-		return false, err
-	}
-	if r.End == nil {
-		if err := q.CancelJob(uuid.UUID(r.Spec.ID)); err != nil && !errors.Is(err, q.errs.NotExist) && !errors.Is(err, q.errs.NotRunning) {
+// delete deletes jobs, each after its dependents, and reports whether it did: not, if something else depends on one of them.
+func (q *JobQueue[W]) delete(ctx context.Context, graph []job.ID) (bool, error) {
+	for part := range slices.Chunk(graph, queue.DeleteMost) {
+		err := repeatedly(ctx, func(ctx context.Context) error { return q.engine.DeleteJobs(ctx, part...) })
+		if errors.Is(err, job.ErrBusy) {
+			return false, nil
+		}
+		if err != nil {
 			return false, err
 		}
 	}
-	// Nobody is told any more that it was cancelled: it is over.
-	if err := q.letGo(ctx, r.Spec.ID); err != nil {
-		return false, err
-	}
-	err = steadily(ctx, func(ctx context.Context) error { return q.engine.DeleteJob(ctx, r.Spec.ID) })
-	switch {
-	case errors.Is(err, job.ErrBusy): // something that depends on it has just been enqueued
-		return false, nil
-	case errors.Is(err, queue.ErrNotFound): // by another
-		return true, nil
-	}
-	return err == nil, err
+	return true, nil
 }
 
 // Expire deletes the jobs that were enqueued before the given time, have ended, and that no job depends on which stays: of a graph
@@ -133,7 +150,7 @@ func (q *JobQueue[W]) Expire(ctx context.Context, before time.Time, dry bool) (i
 		stays := needed[r.Spec.ID] || r.End == nil || r.Held || r.At >= limit
 		delete(needed, r.Spec.ID)
 		if !stays && !dry {
-			deleted, err := q.delete(ctx, r)
+			deleted, err := q.delete(ctx, []job.ID{r.Spec.ID})
 			if err != nil {
 				return err
 			}

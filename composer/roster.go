@@ -76,8 +76,20 @@ type roster struct {
 
 	mu      sync.Mutex
 	loaded  bool
+	loading chan struct{} // closed when whoever loads it has ended; nil: nobody does
 	workers map[uuid.UUID]*member
+	strays  map[string]*stray // by name
 }
+
+// stray is a worker of the engine in whose name anybody may ask. There are as many as there are sets of types and channels, so that
+// those for which nobody has asked for longest are removed.
+type stray struct {
+	calls int // under way
+	last  time.Time
+}
+
+// straysMost is how many are kept.
+const straysMost = 1000
 
 // worker is what composer's Worker is made of.
 type worker = struct {
@@ -90,41 +102,75 @@ type worker = struct {
 type member struct {
 	channel, arch string
 	seen          time.Time
+	leaving       bool // it is being deleted, and asks as anybody
 }
 
 func newRoster(e registrar) roster {
-	return roster{engine: e, workers: map[uuid.UUID]*member{}}
+	return roster{engine: e, workers: map[uuid.UUID]*member{}, strays: map[string]*stray{}}
 }
 
-// load reads the workers that are stored, when they are first asked for; each was heard of just now, as far as anybody knows. Those of
-// callers that come without a name, or under one that is not known any more, are cleared away where nobody is behind them.
+// load reads the workers that are stored, when they are first asked for; each was heard of just now, as far as anybody knows. It waits
+// no longer than ctx, or Patience.
 func (r *roster) load(ctx context.Context) error {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.loaded {
-		return nil
+	patient, cancel := context.WithTimeout(ctx, Patience)
+	defer cancel()
+	for {
+		r.mu.Lock()
+		loaded, other := r.loaded, r.loading
+		mine := make(chan struct{})
+		if !loaded && other == nil {
+			r.loading = mine
+		}
+		r.mu.Unlock()
+		switch {
+		case loaded:
+			return nil
+		case other == nil:
+			err := r.fetch(patient)
+			r.mu.Lock()
+			r.loading = nil
+			r.mu.Unlock()
+			close(mine)
+			if errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil {
+				return &queue.RetryError{Cause: errPatience}
+			}
+			return err
+		}
+		select {
+		case <-other:
+		case <-patient.Done():
+			if ctx.Err() == nil {
+				return &queue.RetryError{Cause: errPatience}
+			}
+			return ctx.Err()
+		}
 	}
-	views, err := read(ctx, r.engine.Workers)
+}
+
+func (r *roster) fetch(ctx context.Context) error {
+	var views []queue.WorkerView
+	err := untilDone(ctx, func(ctx context.Context) (err error) {
+		views, err = r.engine.Workers(ctx)
+		return err
+	})
 	if err != nil {
 		return err
 	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
 	now := time.Now()
 	for i := range views {
 		if id, reach := parse(views[i].Name); id != uuid.Nil && reach == "" {
 			r.workers[id] = &member{channel: first(views[i].Channels), arch: first(views[i].Systems), seen: now}
 		}
 	}
-	r.loaded = true
 	for i := range views {
-		v := &views[i]
-		id, reach := parse(v.Name)
-		if _, known := r.workers[id]; known || reach == "" || len(v.Leases) > 0 || v.Waits > 0 {
-			continue
-		}
-		if err := r.engine.RemoveWorker(ctx, v.Name, false); err != nil && !errors.Is(err, job.ErrBusy) && !errors.Is(err, queue.ErrNotFound) {
-			return nil //nolint:nilerr // it is cleared away the next time
+		id, reach := parse(views[i].Name)
+		if reach != "" && r.workers[id] == nil {
+			r.strays[views[i].Name] = &stray{}
 		}
 	}
+	r.loaded = true
 	return nil
 }
 
@@ -155,17 +201,82 @@ func (r *roster) as(ctx context.Context, want reach, f func(name string, session
 		return err
 	}
 	for {
-		r.mu.Lock()
-		_, known := r.workers[want.worker]
-		r.mu.Unlock()
-		name := want.name(known)
+		name, done := r.begin(&want)
 		err := f(name, sessionOf(name))
+		r.trim(ctx, done())
 		if !errors.Is(err, queue.ErrNotFound) {
 			return err
+		}
+		if r.name(&want) != name {
+			continue // it was deleted meanwhile: it must not come back
 		}
 		if err := r.enter(ctx, name, &want); err != nil {
 			return err
 		}
+	}
+}
+
+// name gives in whose name the reach is asked for at this moment.
+func (r *roster) name(want *reach) string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return want.name(r.known(want))
+}
+
+// known reports whether who asks is a worker that was inserted. The caller holds the lock.
+func (r *roster) known(want *reach) bool {
+	m := r.workers[want.worker]
+	return m != nil && !m.leaving
+}
+
+// begin notes that somebody asks. done is called when he does so no more, and gives the name of a stray that is one too many; "": none.
+func (r *roster) begin(want *reach) (name string, done func() string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	known := r.known(want)
+	name = want.name(known)
+	if known {
+		return name, func() string { return "" }
+	}
+	s := r.strays[name]
+	if s == nil {
+		s = &stray{}
+		r.strays[name] = s
+	}
+	s.calls++
+	return name, func() string {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		s.calls--
+		s.last = time.Now()
+		if len(r.strays) <= straysMost {
+			return ""
+		}
+		oldest := ""
+		for n, x := range r.strays {
+			if x.calls == 0 && (oldest == "" || x.last.Before(r.strays[oldest].last)) {
+				oldest = n
+			}
+		}
+		delete(r.strays, oldest)
+		return oldest
+	}
+}
+
+// trim removes a stray. One that still has a job, or that cannot be removed, is looked at again later.
+func (r *roster) trim(ctx context.Context, name string) {
+	if name == "" {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
+	defer cancel()
+	if err := r.engine.RemoveWorker(ctx, name, false); err == nil || errors.Is(err, queue.ErrNotFound) {
+		return
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.strays[name] == nil {
+		r.strays[name] = &stray{last: time.Now()}
 	}
 }
 
@@ -242,36 +353,52 @@ func (q *JobQueue[W]) DeleteWorker(workerID uuid.UUID) error {
 	}
 	r.mu.Lock()
 	m := r.workers[workerID]
-	delete(r.workers, workerID) // from now on it is nobody in particular
+	known := m != nil && !m.leaving
+	if known {
+		m.leaving = true
+	}
 	r.mu.Unlock()
-	if m == nil {
+	if !known {
 		return q.errs.WorkerNotExist
 	}
 	err := q.leave(ctx, workerID)
-	if err != nil {
-		r.mu.Lock()
-		r.workers[workerID] = m
-		r.mu.Unlock()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if m.leaving = false; err == nil {
+		delete(r.workers, workerID)
 	}
 	return err
 }
 
-// leave removes the workers of the engine that stand for one.
+// leave removes the workers of the engine that stand for one, unless it has a job that runs.
 func (q *JobQueue[W]) leave(ctx context.Context, workerID uuid.UUID) error {
 	views, err := read(ctx, q.engine.Workers)
 	if err != nil {
 		return err
 	}
 	var names []string
+	var stopping []job.Lease
 	for i := range views {
 		if id, _ := parse(views[i].Name); id != workerID {
 			continue
 		}
 		names = append(names, views[i].Name)
 		for _, id := range views[i].Leases {
-			if err := q.letGo(ctx, id); err != nil {
+			h, err := read(ctx, func(ctx context.Context) (queue.Held, error) { return q.engine.LeaseOf(ctx, id) })
+			switch {
+			case errors.Is(err, queue.ErrNotFound): // it has ended
+			case err != nil:
 				return err
+			case !h.Stopping:
+				return q.errs.ActiveJobs
+			default:
+				stopping = append(stopping, h.Lease)
 			}
+		}
+	}
+	for _, l := range stopping {
+		if err := q.confirm(ctx, l); err != nil {
+			return err
 		}
 	}
 	slices.Reverse(names) // itself, which sorts first, last
@@ -285,18 +412,4 @@ func (q *JobQueue[W]) leave(ctx context.Context, workerID uuid.UUID) error {
 		}
 	}
 	return nil
-}
-
-// letGo confirms for a worker that is gone that an attempt is over which was being stopped. Errors.ActiveJobs: it runs.
-func (q *JobQueue[W]) letGo(ctx context.Context, id job.ID) error {
-	h, err := read(ctx, func(ctx context.Context) (queue.Held, error) { return q.engine.LeaseOf(ctx, id) })
-	switch {
-	case errors.Is(err, queue.ErrNotFound):
-		return nil
-	case err != nil:
-		return err
-	case !h.Stopping:
-		return q.errs.ActiveJobs
-	}
-	return q.confirm(ctx, h.Lease)
 }

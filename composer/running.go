@@ -41,7 +41,8 @@ func (q *JobQueue[W]) running(ctx context.Context, id uuid.UUID) (queue.Held, er
 	return h, err
 }
 
-// UpdateJobResult stores a partial result of a job that runs. Errors: Errors.NotExist, Errors.Canceled, Errors.NotRunning.
+// UpdateJobResult stores a partial result of a job that runs. Errors: Errors.NotExist, Errors.Canceled, Errors.NotRunning,
+// *job.InvalidError if it is larger than job.MaxResult less some bytes.
 func (q *JobQueue[W]) UpdateJobResult(id uuid.UUID, result any) error {
 	b, err := marshal("result", result)
 	if err != nil {
@@ -70,12 +71,13 @@ func (q *JobQueue[W]) gone(ctx context.Context, id uuid.UUID) error {
 
 // RequeueOrFinishJob ends the attempt of a job that runs: the job is pending again, behind those that are, unless it was requeued
 // maxRetries times before; then it has finished, with this result. Requeued, it has none. Errors: Errors.NotExist, Errors.Canceled,
-// Errors.NotRunning.
+// Errors.NotRunning, *job.InvalidError if the result is larger than job.MaxResult.
 //
 // It goes by the job alone, whoever has it. Who knows a token is safer with RequeueOrFinishToken.
 func (q *JobQueue[W]) RequeueOrFinishJob(id uuid.UUID, maxRetries uint64, result any) (requeued bool, err error) {
 	ctx := context.Background()
-	h, err := q.running(ctx, id)
+	h, done, err := q.ends(func() (queue.Held, error) { return q.running(ctx, id) })
+	defer done()
 	switch {
 	case err == nil:
 		return q.conclude(ctx, h.Lease, 0, maxRetries, result)
@@ -94,7 +96,8 @@ func (q *JobQueue[W]) RequeueOrFinishJob(id uuid.UUID, maxRetries uint64, result
 // heard of.
 func (q *JobQueue[W]) RequeueOrFinishToken(token uuid.UUID, silent time.Duration, maxRetries uint64, result any) (requeued bool, err error) {
 	ctx := context.Background()
-	h, err := q.byToken(ctx, token)
+	h, done, err := q.ends(func() (queue.Held, error) { return q.byToken(ctx, token) })
+	defer done()
 	if err != nil {
 		return false, err
 	}
@@ -107,6 +110,32 @@ func (q *JobQueue[W]) RequeueOrFinishToken(token uuid.UUID, silent time.Duration
 		}
 	}
 	return false, q.errs.Canceled // its worker, if it lives, is still to learn that
+}
+
+// ends finds an attempt that its caller is about to end, once nobody else is: of two who end it, the second finds that it is over. The
+// engine would take him for the first, who says it again. done is called when it has ended, or not.
+func (q *JobQueue[W]) ends(find func() (queue.Held, error)) (h queue.Held, done func(), err error) {
+	for {
+		h, err = find()
+		if err != nil {
+			return h, func() {}, err
+		}
+		q.mu.Lock()
+		other := q.ending[h.Lease]
+		if other == nil {
+			mine := make(chan struct{})
+			q.ending[h.Lease] = mine
+			q.mu.Unlock()
+			return h, func() {
+				q.mu.Lock()
+				delete(q.ending, h.Lease)
+				q.mu.Unlock()
+				close(mine)
+			}, nil
+		}
+		q.mu.Unlock()
+		<-other
+	}
 }
 
 // conclude ends an attempt.
@@ -154,7 +183,9 @@ func (q *JobQueue[W]) confirm(ctx context.Context, l job.Lease) error {
 // Heartbeats gives the tokens of the jobs that run and were not heard of for longer than the given time; after a restart, from then
 // on. None, if the engine does not answer.
 func (q *JobQueue[W]) Heartbeats(olderThan time.Duration) []uuid.UUID {
-	lost, err := q.engine.Lost(context.Background(), job.AnyChannel, olderThan)
+	ctx, cancel := context.WithTimeout(context.Background(), Patience)
+	defer cancel()
+	lost, err := q.engine.Lost(ctx, job.AnyChannel, olderThan)
 	if err != nil {
 		return nil
 	}
@@ -173,5 +204,7 @@ func (q *JobQueue[W]) RefreshHeartbeat(token uuid.UUID) {
 		return
 	}
 	// Nobody can be told of an error: it is heard of at the next heartbeat.
+	ctx, cancel := context.WithTimeout(ctx, Patience)
+	defer cancel()
 	_, _ = q.engine.Heartbeat(ctx, queue.Beat{Lease: h.Lease})
 }

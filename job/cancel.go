@@ -179,6 +179,39 @@ func (m *Machine) DeleteJob(id ID, dependents []ID, facts *Facts) ([]Change, err
 	return []Change{JobDeleted{id}}, nil
 }
 
+// DeleteJobs takes jobs out of the history, all or none, whatever they do: those that have not ended are cancelled, and attempts
+// that are being stopped are over at once, as nobody is left to be told of them. Each comes after its dependents. dependents are those that
+// name a job, by its place. ErrBusy: another job names one of them, whether that has ended or not, or is still to be told how one ended.
+func (m *Machine) DeleteJobs(now Time, ids []ID, dependents [][]ID, facts *Facts) ([]Change, error) {
+	among := make(map[ID]bool, len(ids))
+	for _, id := range ids {
+		among[id] = true
+	}
+	var changes []Change
+	for i, id := range ids {
+		if slices.ContainsFunc(dependents[i], func(d ID) bool { return !among[d] }) {
+			return nil, ErrBusy
+		}
+		j := m.jobs[id]
+		switch {
+		case j == nil && (facts == nil || facts.Jobs[id] == nil):
+			continue // it is gone
+		case j == nil:
+		case j.flags.has(openEnd) || m.dooms(j, Cancelled):
+			return nil, ErrBusy
+		case j.running():
+			changes = append(changes, m.merge(changes, m.halt(j, now, End{Outcome: Cancelled, Message: "deleted"}))...)
+			changes = append(changes, JobFreed{Job: id, Seq: j.seq, At: now})
+		case j.Held():
+			changes = append(changes, JobFreed{Job: id, Seq: j.seq, At: now})
+		case !j.done():
+			changes = append(changes, m.end(j, now, End{Outcome: Cancelled, Message: "deleted"}))
+		}
+		changes = append(changes, JobDeleted{id})
+	}
+	return changes, nil
+}
+
 // DeleteBuild takes an ended build out of the history; its jobs stay. ErrBusy: it is live.
 func (m *Machine) DeleteBuild(id ID, facts *Facts) ([]Change, error) {
 	if m.builds[id] != nil {

@@ -131,8 +131,18 @@ func (j *Job) Before(o *Job) bool {
 		return a < b
 	case aback != bback:
 		return bback // it was put back behind the other, which was the newest
+	case aback && j.backAt() != o.backAt():
+		return j.backAt() < o.backAt()
 	}
 	return j.seq < o.seq
+}
+
+// backAt gives when the job was put back.
+func (j *Job) backAt() Time {
+	if j.last == nil || j.last.end == nil {
+		return 0
+	}
+	return j.last.end.At
 }
 
 // turn gives the job's place among those that go by age, and whether it was put back there.

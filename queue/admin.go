@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"maps"
 	"slices"
 
@@ -198,6 +199,30 @@ func (q *Queue) DeleteJob(ctx context.Context, id job.ID) error {
 			return err
 		}
 	}
+}
+
+// DeleteMost is how many jobs DeleteJobs takes: it reads who depends on each in one round, which others wait for.
+const DeleteMost = 100
+
+// DeleteJobs takes up to DeleteMost jobs out of the history, all or none, each after its dependents. What has not ended is cancelled, and
+// an attempt that runs is over at once. A job that is unknown is passed over. job.ErrBusy: another job depends on one of them, also
+// if it has ended; nothing was changed.
+func (q *Queue) DeleteJobs(ctx context.Context, ids ...job.ID) error {
+	if len(ids) > DeleteMost {
+		return &job.InvalidError{Field: "ids", Want: fmt.Sprintf("at most %d", DeleteMost)}
+	}
+	ids = slices.Clone(ids)
+	query := func(_ *job.Machine, query *Query) { query.Jobs = append(query.Jobs, ids...) }
+	return change(ctx, q, command{name: "delete jobs", weight: len(ids), query: query}, func(r *round) ([]job.Change, error) {
+		dependents := make([][]job.ID, len(ids))
+		for i, id := range ids {
+			var err error
+			if dependents[i], err = r.dependents(ctx, id); err != nil {
+				return nil, err
+			}
+		}
+		return q.machine.DeleteJobs(r.at.Now, ids, dependents, &r.found.Facts)
+	})
 }
 
 // errInMemory says that a job has not ended, or has still something to tell or to free.

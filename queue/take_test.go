@@ -197,3 +197,41 @@ func TestLeaseIsFoundOnceItIsStored(t *testing.T) {
 		l.start()
 	})
 }
+
+// Jobs are deleted all or none: not if another names one of them, whatever has become of that.
+func TestDeleteJobsTakesAllOrNone(t *testing.T) {
+	t.Parallel()
+	inRounds(t, func(t *testing.T, l *lab) {
+		w := l.worker("w", 1)
+		finish := func(j job.ID) job.Need { return job.Need{Job: j, Policy: job.Finish} }
+		first := l.submit(job.Spec{}).ID
+		got := l.lease(w)
+		second := l.submit(job.Spec{Needs: []job.Need{finish(first)}}).ID
+		other := l.submit(job.Spec{Needs: []job.Need{finish(first)}}).ID
+		l.must(l.FailJob(t.Context(), other, "", nil))
+		if err := l.DeleteJobs(t.Context(), second, first); !errors.Is(err, job.ErrBusy) {
+			t.Errorf("another job that has ended names one: %v, want ErrBusy", err)
+		}
+		if l.record(first).End != nil || l.record(second).End != nil {
+			t.Error("what was refused has ended")
+		}
+		before := l.Round()
+		l.must(l.DeleteJobs(t.Context(), other, second, l.NewID(), first))
+		if n := l.Round() - before; n != 1 {
+			t.Errorf("it took %d rounds, want 1", n)
+		}
+		<-got.Stop
+		recs, err := l.Store.Jobs(t.Context(), queue.JobFilter{})
+		if err != nil || len(recs) != 0 {
+			t.Errorf("%d jobs are left, %v", len(recs), err)
+		}
+		last := l.submit(job.Spec{})
+		if l.lease(w).Lease.Job != last.ID {
+			t.Error("the slot of what was deleted is not free")
+		}
+		var invalid *job.InvalidError
+		if err := l.DeleteJobs(t.Context(), make([]job.ID, queue.DeleteMost+1)...); !errors.As(err, &invalid) {
+			t.Errorf("too many: %v, want *job.InvalidError", err)
+		}
+	})
+}

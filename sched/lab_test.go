@@ -15,6 +15,8 @@ type lab struct {
 	s   *Scheduler
 	now job.Time
 	ids uint64
+	// back says when a job was put back last.
+	back map[job.ID]job.Time
 }
 
 // failer is what a lab needs of a test: testing.TB and *rapid.T have it.
@@ -32,7 +34,7 @@ type steady struct{}
 func (steady) Uint64() uint64 { return 0 }
 
 func newLab(t failer) *lab {
-	l := &lab{t: t, now: job.At(time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC))}
+	l := &lab{t: t, back: map[job.ID]job.Time{}, now: job.At(time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC))}
 	l.m = job.New(l.now)
 	l.m.Loaded(l.now)
 	l.s = New(l.m)
@@ -60,12 +62,23 @@ func (l *lab) do(changes []job.Change, err error) {
 			l.t.Fatal(err)
 		}
 	}
+	l.note(changes)
 	for again := true; again; again = l.m.Behind() {
-		if _, err := l.m.Advance(l.at(), 100_000); err != nil {
+		changes, err := l.m.Advance(l.at(), 100_000)
+		if err != nil {
 			l.t.Fatal(err)
 		}
+		l.note(changes)
 	}
 	l.s.Update()
+}
+
+func (l *lab) note(changes []job.Change) {
+	for _, c := range changes {
+		if r, ok := c.(job.JobRetried); ok {
+			l.back[r.Job] = r.Attempt.At
+		}
+	}
 }
 
 func (l *lab) worker(w job.Worker) {

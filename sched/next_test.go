@@ -245,6 +245,9 @@ func (l *lab) first(a, b *job.Job) bool {
 		if pa, pb := place(a), place(b); pa != pb {
 			return pa < pb
 		}
+		if ta, tb := l.back[a.ID()], l.back[b.ID()]; ta != tb {
+			return ta < tb
+		}
 		return a.Seq() < b.Seq()
 	case ca != cb && ua != ub:
 		return ua < ub

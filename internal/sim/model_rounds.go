@@ -149,7 +149,9 @@ func (j *mJob) place() turn { return *cmp.Or(j.turn, &turn{age: j.age}) }
 
 func byPlace(a, b *mJob) int {
 	x, y := a.place(), b.place()
-	return cmp.Or(cmp.Compare(x.age, y.age), cmp.Compare(x.drawn, y.drawn), cmp.Compare(a.age, b.age))
+	return cmp.Or(
+		cmp.Compare(x.age, y.age), cmp.Compare(x.drawn, y.drawn), cmp.Compare(a.last.At, b.last.At), cmp.Compare(a.age, b.age),
+	)
 }
 
 // queue gives the ready jobs in the order in which they are served (rule 8); oldest first, where that is the channel's. Of
