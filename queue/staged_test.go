@@ -385,3 +385,33 @@ func TestLargeBuildThatWasGivenUpMayBeSentAgain(t *testing.T) {
 		l.stop()
 	})
 }
+
+// A large submission that is refused stops nothing that others began: what it had joined runs on, also if nobody else needs it by then.
+func TestStagedSubmissionThatIsRefusedStopsNothing(t *testing.T) {
+	t.Parallel()
+	inLab(t, func(t *testing.T, l *lab) {
+		w := l.worker("w", 2)
+		slow := job.Spec{ID: l.NewID(), Kind: "k", Key: "slow"}
+		quick := job.Spec{ID: l.NewID(), Kind: "k", Key: "quick"}
+		_, err := l.Submit(t.Context(), queue.Submission{
+			Build: &job.Build{Name: "small"}, Jobs: []job.Spec{slow, quick},
+			Refs: []job.Ref{{Job: quick.ID}, {Job: slow.ID, Optional: true}},
+		})
+		l.must(err)
+		runs := map[job.ID]job.Lease{}
+		for range 2 {
+			got := l.lease(w)
+			runs[got.Lease.Job] = got.Lease
+		}
+		l.must(l.succeed(runs[quick.ID])) // so has the build, and nobody needs the other any more
+		s := large(l.Queue, 4500)
+		s.Jobs[0].Key = "slow"
+		s.Jobs[4499].Needs = []job.Need{{Job: l.NewID()}}
+		if _, err := l.Submit(t.Context(), s); !errors.Is(err, queue.ErrNotFound) {
+			t.Fatalf("%v, want ErrNotFound", err)
+		}
+		if err := l.succeed(runs[slow.ID]); err != nil {
+			t.Errorf("what it had joined: %v", err)
+		}
+	})
+}
