@@ -297,3 +297,21 @@ func TestNobodyWaitsBehindAnother(t *testing.T) {
 		}
 	})
 }
+
+// What a job depends on whose record cannot be read stays, and a dry run says so.
+func TestExpireCountsDryAsItDeletes(t *testing.T) {
+	onEach(t, func(t *testing.T, l *lab) {
+		l.finish(l.pickNew("build"), nil)
+		first := l.enqueue("first", "")
+		l.dequeue("first", "")
+		l.finish(first, nil)
+		spoiled := l.enqueue("second", "", first)
+		l.dequeue("second", "")
+		l.finish(spoiled, nil)
+		l.restart(func() { l.place.damage(t, spoiled) })
+		for _, dry := range []bool{true, false} {
+			l.expires(1, dry)
+		}
+		l.is(first, `finished, result "null"`)
+	})
+}

@@ -143,21 +143,29 @@ func (q *JobQueue[W]) delete(ctx context.Context, graph []job.ID) (bool, error) 
 // Expire deletes the jobs that were enqueued before the given time, have ended, and that no job depends on which stays: of a graph
 // whose last job is not old enough, or has not ended, nothing goes. It gives how many went, or would go if dry.
 func (q *JobQueue[W]) Expire(ctx context.Context, before time.Time, dry bool) (int, error) {
-	gone := 0
 	limit := job.At(before)
-	needed := map[job.ID]bool{}
+	gone, needed := map[job.ID]bool{}, map[job.ID]bool{}
 	err := q.each(ctx, func(r *job.Record) error {
-		stays := needed[r.Spec.ID] || r.End == nil || r.Held || r.At >= limit
-		delete(needed, r.Spec.ID)
-		if !stays && !dry {
-			deleted, err := q.delete(ctx, []job.ID{r.Spec.ID})
+		id := r.Spec.ID
+		goes := !needed[id] && r.End != nil && !r.Held && r.At < limit
+		delete(needed, id)
+		switch {
+		case !goes:
+		case dry:
+			// What cannot be read is not listed, and may depend on it all the same.
+			after, err := q.dependents(ctx, id)
 			if err != nil {
 				return err
 			}
-			stays = !deleted
+			goes = !slices.ContainsFunc(after, func(d job.ID) bool { return !gone[d] })
+		default:
+			var err error
+			if goes, err = q.delete(ctx, []job.ID{id}); err != nil {
+				return err
+			}
 		}
-		if !stays {
-			gone++
+		if goes {
+			gone[id] = true
 			return nil
 		}
 		for _, n := range r.Spec.Needs {
@@ -165,5 +173,5 @@ func (q *JobQueue[W]) Expire(ctx context.Context, before time.Time, dry bool) (i
 		}
 		return nil
 	})
-	return gone, err
+	return len(gone), err
 }

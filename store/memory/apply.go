@@ -82,6 +82,9 @@ func (d *Disk) add(r *job.Record) error {
 		own: clone(r.Own), staging: r.Staging, tally: r.Tally, wake: r.Wake, delay: int64(r.Delay),
 		end: clone(r.End), held: r.Held, open: r.Open,
 	}
+	for i := range r.Spec.Needs {
+		n.needs = append(n.needs, r.Spec.Needs[i].Job)
+	}
 	if r.LastEnd != nil {
 		n.ended = []ended{{AttemptEnd: copyAttemptEnd(r.LastEnd)}}
 	}

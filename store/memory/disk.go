@@ -46,6 +46,8 @@ type row struct {
 	at   job.Time
 	spec []byte // encoded, without Args
 	args []byte
+	// needs names its dependencies beside the spec, as the edges of the other stores do: they outlive its damage.
+	needs []job.ID
 
 	state   state
 	own     *job.Own

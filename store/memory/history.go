@@ -8,7 +8,6 @@ import (
 
 	"github.com/headrace/headrace/job"
 	"github.com/headrace/headrace/queue"
-	"github.com/headrace/headrace/store/codec"
 )
 
 var stateWords = [...]string{
@@ -156,9 +155,7 @@ func (s *Store) Dependents(ctx context.Context, id job.ID) ([]job.ID, error) {
 	var ids []job.ID
 	err := s.reading(ctx, "list dependents", func(d *Disk) {
 		for _, seq := range sorted(d.jobs.rows, cmp.Compare[int64]) {
-			r := d.jobs.rows[seq]
-			spec, err := codec.DecodeSpec(r.spec)
-			if err == nil && slices.ContainsFunc(spec.Needs, func(n job.Need) bool { return n.Job == id }) {
+			if r := d.jobs.rows[seq]; slices.Contains(r.needs, id) {
 				ids = append(ids, r.id)
 			}
 		}
