@@ -228,36 +228,6 @@ func TestS05WriteErrorInDequeueLosesNoJob(t *testing.T) {
 	})
 }
 
-// The store takes the lease and is gone before it says so: nobody has the token that was stored. To plant it: queue/queue.go, load: leave
-// r.giveBack() out.
-func TestS05LeaseThatNobodyWasToldOfIsGivenBack(t *testing.T) {
-	onEach(t, func(t *testing.T, l *lab) {
-		o := l.speechless()
-		l.finish(l.pickNew("build"), nil) // so that the worker is known, and its lease is what is stored
-		id := l.enqueue("build", "")
-		o.broken.Store(true)
-		c := l.begin("build", "")
-		l.until("the engine has stepped down", func() bool { return o.failed.Load() > 4 })
-		o.broken.Store(false)
-		l.tokens(l.get(c, id))
-		if requeued, err := l.RequeueOrFinishJob(id, 1, nil); !requeued || err != nil {
-			t.Errorf("requeued %t, %v; want that nothing was lost before", requeued, err)
-		}
-		byID := l.enqueue("other", "")
-		o.broken.Store(true)
-		o.failed.Store(0)
-		q, picked := l.JobQueue, make(chan given, 1)
-		go func() {
-			g := given{id: byID}
-			g.token, _, _, _, g.err = q.DequeueByID(l.Context(), byID, uuid.Nil)
-			picked <- g
-		}()
-		l.until("the engine has stepped down", func() bool { return o.failed.Load() > 4 })
-		o.broken.Store(false)
-		l.tokens(l.get(picked, byID))
-	})
-}
-
 // To plant it: composer/running.go, conclude: call q.engine.Finish without repeatedly around it.
 func TestS06WriteErrorInFinishLosesNoResult(t *testing.T) {
 	onEach(t, func(t *testing.T, l *lab) {

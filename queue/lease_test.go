@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -32,44 +31,6 @@ func TestLeaseReadsAgain(t *testing.T) {
 		}
 		if got := l.lease(w); got.Lease.Job != j.ID {
 			t.Errorf("leased %v", got)
-		}
-	})
-}
-
-// A lease is stored, and the store is gone before it says so: its worker is told to try again. It is handed back by the owner itself,
-// whether it came by Lease or by Take, and costs the job no attempt. Time passes as in any test with synctest.
-func TestLeaseThatNobodyWasToldOfIsHandedBack(t *testing.T) {
-	t.Parallel()
-	inLab(t, func(t *testing.T, l *lab) {
-		w := l.worker("w", 2)
-		starts := func(c job.Change) bool { _, ok := c.(job.JobStarted); return ok }
-		for name, lease := range map[string]func(job.ID) error{
-			"Lease": func(job.ID) error { _, err := l.Lease(t.Context(), w.Name, w.Session, 1, 0); return err },
-			"Take":  func(id job.ID) error { _, err := l.Take(t.Context(), w.Name, w.Session, id); return err },
-		} {
-			j := l.submit(job.Spec{})
-			l.committed = func(b *queue.Batch) error {
-				if slices.ContainsFunc(b.Changes, starts) {
-					return errHiccup
-				}
-				return nil
-			}
-			l.ask = func() error { return errHiccup }
-			var again *queue.RetryError
-			if err := lease(j.ID); !errors.As(err, &again) {
-				t.Errorf("%s: %v, want a *RetryError", name, err)
-			}
-			if r := l.record(j.ID); !r.Running {
-				t.Errorf("%s: the lease is not stored", name)
-			}
-			time.Sleep(time.Second) // it has loaded what is stored
-			synctest.Wait()
-			l.committed, l.ask = nil, nil
-			got := l.lease(w)
-			if r := l.record(j.ID); got.Lease.Job != j.ID || r.Tally.Aborts+r.Tally.Losses != 0 {
-				t.Errorf("%s: leased %v, tally %+v; want job %s", name, got.Lease, r.Tally, j.ID)
-			}
-			l.must(l.succeed(got.Lease))
 		}
 	})
 }

@@ -64,11 +64,10 @@ type Queue struct {
 	sched   *sched.Scheduler
 	waiters map[string][]*waiter
 	stops   map[job.ID]*stopper
-	number  uint64      // of the last batch that was given to the store
-	behind  bool        // the last round left leases to the next
-	untold  []job.Lease // of rounds that may be stored although their callers were told to try again
-	open    *round      // that takes commands; nil: none does
-	aloft   *round      // that is being stored; nil: none is
+	number  uint64 // of the last batch that was given to the store
+	behind  bool   // the last round left leases to the next
+	open    *round // that takes commands; nil: none does
+	aloft   *round // that is being stored; nil: none is
 	stored  chan error
 	awaited awaited
 	mu      sync.Mutex // guards running
@@ -216,7 +215,6 @@ func (q *Queue) load(ctx context.Context) error {
 	q.open, q.aloft = q.newRound(), nil
 	r := q.open
 	r.apply(lost)
-	r.giveBack(q.untold)
 	for _, b := range m.Builds() {
 		if b.Staged {
 			// Spared: what runs is of other builds, which may have ended.
@@ -229,7 +227,6 @@ func (q *Queue) load(ctx context.Context) error {
 	if err := q.finishAll(ctx); err != nil {
 		return err
 	}
-	q.untold = nil
 	q.tell() // the last owner may have gone between a commit and telling those who watch
 	return nil
 }
@@ -247,15 +244,6 @@ func (q *Queue) adopt(m *job.Machine, head *Head) (ends []job.Change) {
 		}
 	}
 	return ends
-}
-
-// giveBack hands back those attempts that are stored, as nobody has them.
-func (r *round) giveBack(untold []job.Lease) {
-	for _, l := range untold {
-		f := job.Report{Lease: l, Outcome: job.Aborted, Detail: job.HandedBack, Message: "no worker was told of it"}
-		changes, _, err := r.q.machine.Finish(r.at, f, nil)
-		r.run(changes, err)
-	}
 }
 
 // refuseAll answers all who wait for the engine with an error.

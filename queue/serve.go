@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/headrace/headrace/internal/crash"
-	"github.com/headrace/headrace/job"
 )
 
 // serve works in rounds until ctx ends or the store gives up. While one round is being stored, the next takes and decides
@@ -150,7 +149,6 @@ func (q *Queue) land(err error) error {
 	q.aloft = nil
 	if err != nil {
 		err = fmt.Errorf("commit %d: %w", r.batch.Number, err)
-		q.untold = append(q.untold, r.leased()...)
 		r.finish(&RetryError{Cause: err})
 		return q.abandon(err)
 	}
@@ -161,16 +159,6 @@ func (q *Queue) land(err error) error {
 	q.tell()
 	crash.Here(crash.RoundTold)
 	return nil
-}
-
-// leased gives the leases of the attempts that the round has started.
-func (r *round) leased() (list []job.Lease) {
-	for _, c := range r.batch.Changes {
-		if s, ok := c.(job.JobStarted); ok {
-			list = append(list, job.Lease{Job: s.Job, Attempt: s.Attempt.Number, Token: s.Attempt.Token})
-		}
-	}
-	return list
 }
 
 // finishAll stores what was taken, and tells everybody.
