@@ -80,8 +80,7 @@ func TestF06bDependencyAndDependentAreListedOnce(t *testing.T) {
 	})
 }
 
-// To plant it: composer/retention.go, delete: "if r.End == nil { return true, nil }" before "err = steadily(...)": it is cancelled, and
-// stays.
+// To plant it: job/cancel.go, DeleteJobs: leave the JobDeleted of a job that waits out: it is cancelled, and stays.
 func TestF07DequeueGoesOnAfterAPendingJobWasDeleted(t *testing.T) {
 	onEach(t, func(t *testing.T, l *lab) {
 		kept := l.enqueue("build", "")
@@ -222,7 +221,7 @@ func TestAllRootJobIDsDoesNotAskForEachJob(t *testing.T) {
 	})
 }
 
-// To plant it: composer/retention.go, Expire: leave "needed[r.Spec.ID] ||" out.
+// To plant it: job/cancel.go, DeleteJobs: never find a dependent that is not among the jobs.
 func TestD01DependencyOfAnUnfinishedJobDoesNotExpire(t *testing.T) {
 	onEach(t, func(t *testing.T, l *lab) {
 		first := l.enqueue("first", "")
@@ -246,7 +245,7 @@ func TestD01DependencyOfAnUnfinishedJobDoesNotExpire(t *testing.T) {
 	})
 }
 
-// To plant it: composer/retention.go, Expire: leave "r.End == nil ||" out.
+// To plant it: composer/retention.go, Expire: leave "r.End != nil &&" out.
 func TestD02JobThatHasNotEndedDoesNotExpire(t *testing.T) {
 	onEach(t, func(t *testing.T, l *lab) {
 		runs, waits := l.enqueue("build", ""), l.enqueue("build", "")

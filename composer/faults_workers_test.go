@@ -87,7 +87,7 @@ func TestF22WorkerThatWasHeardOfIsNotTakenForDead(t *testing.T) {
 	})
 }
 
-// To plant it: composer/roster.go, load: "reach != """ for "reach == """ where members are made.
+// To plant it: composer/roster.go, fetch: "reach != """ for "reach == """ where members are made.
 func TestF24WorkersOutliveARestart(t *testing.T) {
 	onEach(t, func(t *testing.T, l *lab) {
 		a, b := l.insert("org", "x86_64"), l.insert("", "aarch64")

@@ -144,15 +144,14 @@ func (q *JobQueue[W]) delete(ctx context.Context, graph []job.ID) (bool, error) 
 // whose last job is not old enough, or has not ended, nothing goes. It gives how many went, or would go if dry.
 func (q *JobQueue[W]) Expire(ctx context.Context, before time.Time, dry bool) (int, error) {
 	limit := job.At(before)
-	gone, needed := map[job.ID]bool{}, map[job.ID]bool{}
+	gone := map[job.ID]bool{}
 	err := q.each(ctx, func(r *job.Record) error {
 		id := r.Spec.ID
-		goes := !needed[id] && r.End != nil && !r.Held && r.At < limit
-		delete(needed, id)
+		goes := r.End != nil && !r.Held && r.At < limit
 		switch {
 		case !goes:
 		case dry:
-			// What cannot be read is not listed, and may depend on it all the same.
+			// The engine would refuse. Not all that depends on it need be listed: what cannot be read is not.
 			after, err := q.dependents(ctx, id)
 			if err != nil {
 				return err
@@ -166,10 +165,6 @@ func (q *JobQueue[W]) Expire(ctx context.Context, before time.Time, dry bool) (i
 		}
 		if goes {
 			gone[id] = true
-			return nil
-		}
-		for _, n := range r.Spec.Needs {
-			needed[n.Job] = true
 		}
 		return nil
 	})
