@@ -220,10 +220,13 @@ func (r *round) evict(name string, over func(session job.ID) bool, why error) {
 	}
 }
 
-// grant makes what a worker is given of an attempt that has just been decided.
+// grant makes what a worker is given of an attempt.
 func (q *Queue) grant(j *job.Job, a *job.Attempt) *grant {
-	s := &stopper{attempt: a.Number, c: make(chan struct{})}
-	q.stops[j.ID()] = s
+	s := q.stops[j.ID()]
+	if s == nil || s.attempt != a.Number {
+		s = &stopper{attempt: a.Number, c: make(chan struct{})}
+		q.stops[j.ID()] = s
+	}
 	return &grant{stop: s, Assignment: Assignment{
 		Lease:  job.Lease{Job: j.ID(), Attempt: a.Number, Token: a.Token},
 		Start:  a.Start.Std(),

@@ -16,12 +16,19 @@ type Held struct {
 	Stopping bool
 }
 
-// leases are the attempts that have their lease, as of the last commit: for those who know a job alone, or a token. The owner
-// writes, whoever asks reads.
+// leases are the attempts that have their lease, as of the last commit: for those who know a job alone, a token, or a worker. The
+// owner writes, whoever asks reads.
 type leases struct {
-	mu      sync.RWMutex
-	byJob   map[job.ID]Held // nil: nobody owns the store
-	byToken map[job.Token]job.ID
+	mu       sync.RWMutex
+	byJob    map[job.ID]Held // nil: nobody owns the store
+	byToken  map[job.Token]job.ID
+	byWorker map[string]*holder
+}
+
+// holder is a worker with what it holds, and who is to be told when that changes.
+type holder struct {
+	jobs  map[job.ID]struct{}
+	calls map[*func()]struct{}
 }
 
 // errNoOwner: the state is being loaded, or the queue has not been run yet.
@@ -38,14 +45,49 @@ func (q *Queue) LeaseBy(_ context.Context, token job.Token) (Held, error) {
 	return q.held(func(l *leases) job.ID { return l.byToken[token] })
 }
 
-func (q *Queue) held(job func(*leases) job.ID) (Held, error) {
+// LeasesOf gives the leases that a worker has, in no order, for callers that hold the worker's side: a server whose workers state
+// what they run. wake, if not nil, is called once, as soon as the worker may have to be told something: one of these attempts
+// is to be stopped or is over, or the worker itself was changed, or the owner steps down. It must not block, nor call the
+// Queue. forget says that nobody waits any more; it must be called. The error is that of LeaseOf, but for ErrNotFound.
+func (q *Queue) LeasesOf(name string, wake func()) (held []Held, forget func(), err error) {
+	if err := q.answering(); err != nil {
+		return nil, nil, err
+	}
+	l := &q.leases
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.byJob == nil {
+		return nil, nil, &RetryError{Cause: errNoOwner}
+	}
+	h := l.holder(name)
+	for id := range h.jobs {
+		held = append(held, l.byJob[id])
+	}
+	if wake == nil {
+		l.tidy(name)
+		return held, func() {}, nil
+	}
+	h.calls[&wake] = struct{}{}
+	return held, func() {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		delete(h.calls, &wake)
+		l.tidy(name)
+	}, nil
+}
+
+// answering reports nil while what the index holds is true of the store, not only of what this process remembers of it.
+func (q *Queue) answering() error {
 	select {
 	case <-q.done:
-		return Held{}, q.end
+		return q.end
 	default:
 	}
-	// It must be true of the store, not only of what this process remembers of it.
-	if err := q.owned(); err != nil {
+	return q.owned()
+}
+
+func (q *Queue) held(job func(*leases) job.ID) (Held, error) {
+	if err := q.answering(); err != nil {
 		return Held{}, err
 	}
 	l := &q.leases
@@ -65,11 +107,14 @@ func (q *Queue) held(job func(*leases) job.ID) (Held, error) {
 func (l *leases) reset(m *job.Machine) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.byJob, l.byToken = nil, nil
+	for name := range l.byWorker {
+		l.wake(name)
+	}
+	l.byJob, l.byToken, l.byWorker = nil, nil, nil
 	if m == nil {
 		return
 	}
-	l.byJob, l.byToken = map[job.ID]Held{}, map[job.Token]job.ID{}
+	l.byJob, l.byToken, l.byWorker = map[job.ID]Held{}, map[job.Token]job.ID{}, map[string]*holder{}
 	for _, n := range m.Workers() {
 		m.Leases(n, func(j *job.Job) { l.put(j.ID(), j.Attempt(), j.Held()) })
 	}
@@ -89,11 +134,16 @@ func (l *leases) follow(changes []job.Change) {
 			if h, ok := l.byJob[c.Job]; ok && c.Held {
 				h.Stopping = true
 				l.byJob[c.Job] = h
+				l.wake(h.Worker)
 			} else {
 				l.drop(c.Job)
 			}
 		case job.JobFreed:
 			l.drop(c.Job)
+		case job.WorkerPut:
+			l.wake(c.Worker.Name)
+		case job.WorkerRemoved:
+			l.wake(c.Name)
 		default:
 			// The others give and take no lease.
 		}
@@ -103,9 +153,45 @@ func (l *leases) follow(changes []job.Change) {
 func (l *leases) put(id job.ID, a *job.Attempt, stopping bool) {
 	l.byJob[id] = Held{Lease: job.Lease{Job: id, Attempt: a.Number, Token: a.Token}, Worker: a.Worker, Stopping: stopping}
 	l.byToken[a.Token] = id
+	l.holder(a.Worker).jobs[id] = struct{}{}
 }
 
 func (l *leases) drop(id job.ID) {
-	delete(l.byToken, l.byJob[id].Lease.Token)
+	h, ok := l.byJob[id]
+	if !ok {
+		return
+	}
+	delete(l.byToken, h.Lease.Token)
 	delete(l.byJob, id)
+	delete(l.holder(h.Worker).jobs, id)
+	l.wake(h.Worker)
+}
+
+func (l *leases) holder(name string) *holder {
+	h := l.byWorker[name]
+	if h == nil {
+		h = &holder{jobs: map[job.ID]struct{}{}, calls: map[*func()]struct{}{}}
+		l.byWorker[name] = h
+	}
+	return h
+}
+
+// wake calls whoever waits for news of a worker.
+func (l *leases) wake(name string) {
+	h := l.byWorker[name]
+	if h == nil {
+		return
+	}
+	for call := range h.calls {
+		(*call)()
+	}
+	clear(h.calls)
+	l.tidy(name)
+}
+
+// tidy forgets a worker of whom there is nothing to know.
+func (l *leases) tidy(name string) {
+	if h := l.byWorker[name]; h != nil && len(h.jobs) == 0 && len(h.calls) == 0 {
+		delete(l.byWorker, name)
+	}
 }

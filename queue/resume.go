@@ -1,0 +1,31 @@
+package queue
+
+import (
+	"context"
+
+	"github.com/headrace/headrace/job"
+)
+
+// Resume gives again what was given under these leases, for a worker that has not heard of it, as the answer was lost or the owner
+// is a new one. What no longer runs is left out. Whoever got an attempt before keeps its Stop channel.
+func (q *Queue) Resume(ctx context.Context, leases ...job.Lease) ([]Assignment, error) {
+	var got []*grant
+	err := q.volatile(ctx, func(*round) error {
+		for _, l := range leases {
+			j, ok := q.machine.Job(l.Job)
+			if !ok {
+				continue
+			}
+			running, ok := j.State().(job.Running)
+			if !ok || running.Attempt.Number != l.Attempt || running.Attempt.Token != l.Token {
+				continue
+			}
+			got = append(got, q.grant(j, running.Attempt))
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	return q.complete(ctx, got)
+}

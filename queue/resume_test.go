@@ -1,0 +1,123 @@
+package queue_test
+
+import (
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+
+	"github.com/headrace/headrace/job"
+	"github.com/headrace/headrace/queue"
+)
+
+// A worker that has not heard what it was given is given it again, whole, also by a new owner, and as often as it asks.
+func TestResumeGivesTheSameAgain(t *testing.T) {
+	t.Parallel()
+	inLab(t, func(t *testing.T, l *lab) {
+		w := l.worker("w", 2)
+		l.submit(job.Spec{Name: "build", Args: []byte("args")})
+		first := l.lease(w)
+		for range 2 {
+			again, err := l.Resume(t.Context(), first.Lease)
+			if err != nil || len(again) != 1 {
+				t.Fatalf("resumed %v, %v", again, err)
+			}
+			a := again[0]
+			if a.Lease != first.Lease || string(a.Spec.Args) != "args" || a.TTL != first.TTL || !a.Start.Equal(first.Start) {
+				t.Errorf("resumed %+v, given %+v", a, first)
+			}
+			l.restart()
+			synctest.Wait()
+		}
+		again, err := l.Resume(t.Context(), first.Lease)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := l.CancelJob(t.Context(), first.Lease.Job, job.ID{}, true, ""); err != nil {
+			t.Fatal(err)
+		}
+		select {
+		case <-again[0].Stop:
+		default:
+			t.Error("cancelled, and whoever resumed it is not told")
+		}
+		if got, err := l.Resume(t.Context(), first.Lease, job.Lease{Job: l.NewID()}); len(got) != 0 || err != nil {
+			t.Errorf("what runs no more is resumed: %v, %v", got, err)
+		}
+	})
+}
+
+// Both who was given an attempt and who resumed it are told to stop it.
+func TestResumeKeepsTheFirstStop(t *testing.T) {
+	t.Parallel()
+	inLab(t, func(t *testing.T, l *lab) {
+		w := l.worker("w", 1)
+		l.submit(job.Spec{})
+		first := l.lease(w)
+		again, err := l.Resume(t.Context(), first.Lease)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := l.CancelJob(t.Context(), first.Lease.Job, job.ID{}, true, ""); err != nil {
+			t.Fatal(err)
+		}
+		<-first.Stop
+		<-again[0].Stop
+	})
+}
+
+// Whoever holds the worker's side is woken when the worker has to be told something, and not before.
+func TestLeasesOfWakes(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		name  string
+		news  func(l *lab, w job.Worker, a queue.Assignment) error
+		still bool
+	}{
+		{name: "cancelled", news: func(l *lab, _ job.Worker, a queue.Assignment) error {
+			return l.CancelJob(l.t.Context(), a.Lease.Job, job.ID{}, true, "")
+		}},
+		{name: "finished by another call", news: func(l *lab, _ job.Worker, a queue.Assignment) error { return l.succeed(a.Lease) }},
+		{name: "drained", news: func(l *lab, w job.Worker, _ queue.Assignment) error { return l.Drain(l.t.Context(), w.Name, true) }},
+		{name: "removed", news: func(l *lab, w job.Worker, _ queue.Assignment) error {
+			return l.RemoveWorker(l.t.Context(), w.Name, true)
+		}},
+		{name: "the queue stops", news: func(l *lab, _ job.Worker, _ queue.Assignment) error { l.restart(); return nil }},
+		{name: "another is drained", still: true, news: func(l *lab, _ job.Worker, _ queue.Assignment) error {
+			return l.Drain(l.t.Context(), l.worker("other", 1).Name, true)
+		}},
+		{name: "another job", still: true, news: func(l *lab, _ job.Worker, _ queue.Assignment) error {
+			l.submit(job.Spec{})
+			return nil
+		}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			inLab(t, func(t *testing.T, l *lab) {
+				w := l.worker("w", 2)
+				l.submit(job.Spec{})
+				a := l.lease(w)
+				var woken, late atomic.Int32
+				held, forget, err := l.LeasesOf(w.Name, func() { woken.Add(1) })
+				if err != nil || len(held) != 1 || held[0].Lease != a.Lease {
+					t.Fatalf("held %+v, %v", held, err)
+				}
+				defer forget()
+				_, gone, err := l.LeasesOf(w.Name, func() { late.Add(1) })
+				if err != nil {
+					t.Fatal(err)
+				}
+				gone()
+				if err := c.news(l, w, a); err != nil {
+					t.Fatal(err)
+				}
+				synctest.Wait()
+				if got := woken.Load(); got != 1 && !c.still || got != 0 && c.still {
+					t.Errorf("woken %d times", got)
+				}
+				if late.Load() != 0 {
+					t.Error("who had gone is woken")
+				}
+			})
+		})
+	}
+}
