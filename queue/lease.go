@@ -31,6 +31,7 @@ type waiter struct {
 	session job.ID
 	want    int
 	load    float64
+	ready   bool // it takes what is ready, and does not wait
 	got     []*grant
 	reply   chan granted
 	settled bool
@@ -72,10 +73,19 @@ func (s *stopper) drop() { s.once.Do(func() {}) }
 // job.ErrWorkerLive if another session has taken the name, job.ErrSignedOff if this one is over, *RetryError if the owner
 // stepped down; each of them at once, if what it tells of happens while the call waits.
 func (q *Queue) Lease(ctx context.Context, name string, session job.ID, want int, load float64) ([]Assignment, error) {
-	if want < 1 {
+	return q.leaseAs(ctx, &waiter{name: name, session: session, want: want, load: load})
+}
+
+// LeaseReady is a Lease that does not wait: it gives what is ready for the worker, up to want jobs, which may be none.
+func (q *Queue) LeaseReady(ctx context.Context, name string, session job.ID, want int, load float64) ([]Assignment, error) {
+	return q.leaseAs(ctx, &waiter{name: name, session: session, want: want, load: load, ready: true})
+}
+
+func (q *Queue) leaseAs(ctx context.Context, w *waiter) ([]Assignment, error) {
+	if w.want < 1 {
 		return nil, &job.InvalidError{Field: "want", Want: "at least 1"}
 	}
-	w := &waiter{name: name, session: session, want: min(want, job.MaxSlots), load: load, reply: make(chan granted, 1)}
+	w.want, w.reply = min(w.want, job.MaxSlots), make(chan granted, 1)
 	if err := q.volatile(ctx, func(r *round) error { return r.enlist(w) }); err != nil {
 		return nil, err
 	}
@@ -170,6 +180,10 @@ func (r *round) enlist(w *waiter) error {
 	}
 	q.waiters[w.name] = append(q.waiters[w.name], w)
 	q.want(w.name)
+	if w.ready {
+		// The round matches before it is finished, and takes back nobody whom it has served.
+		r.after = append(r.after, func(err error) { q.dismiss(w, err) })
+	}
 	return nil
 }
 

@@ -3,6 +3,7 @@ package queue
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sync"
 
 	"github.com/headrace/headrace/job"
@@ -27,8 +28,10 @@ type leases struct {
 
 // holder is a worker with what it holds, and who is to be told when that changes.
 type holder struct {
-	jobs  map[job.ID]struct{}
-	calls map[*func()]struct{}
+	worker job.Worker
+	known  bool // it is registered
+	jobs   map[job.ID]struct{}
+	calls  map[*func()]struct{}
 }
 
 // errNoOwner: the state is being loaded, or the queue has not been run yet.
@@ -45,34 +48,45 @@ func (q *Queue) LeaseBy(_ context.Context, token job.Token) (Held, error) {
 	return q.held(func(l *leases) job.ID { return l.byToken[token] })
 }
 
-// LeasesOf gives the leases that a worker has, in no order, for callers that hold the worker's side: a server whose workers state
-// what they run. wake, if not nil, is called once, as soon as the worker may have to be told something: one of these attempts
-// is to be stopped or is over, or the worker itself was changed, or the owner steps down. It must not block, nor call the
-// Queue. forget says that nobody waits any more; it must be called. The error is that of LeaseOf, but for ErrNotFound.
-func (q *Queue) LeasesOf(name string, wake func()) (held []Held, forget func(), err error) {
+// Standing is where a worker stands.
+type Standing struct {
+	// Worker is as it is registered; its Session is zero if it has signed off.
+	Worker job.Worker
+	// Held are the attempts that have their lease, in no order.
+	Held []Held
+}
+
+// Standing tells where a worker stands, as of the last commit, without asking the owner: for callers that hold the worker's side, as a
+// server does whose workers state what they run. wake, if not nil, is called once, as soon as the worker may have to be told something:
+// an attempt of its is to be stopped or is over, or it was itself changed, or the owner steps down. It must not block, nor
+// call the Queue. forget says that nobody waits any more; it must be called if there is no error. ErrNotFound: no worker has that name;
+// *RetryError: the owner has just stepped down.
+func (q *Queue) Standing(name string, wake func()) (standing Standing, forget func(), err error) {
 	if err := q.answering(); err != nil {
-		return nil, nil, err
+		return Standing{}, nil, err
 	}
 	l := &q.leases
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.byJob == nil {
-		return nil, nil, &RetryError{Cause: errNoOwner}
+		return Standing{}, nil, &RetryError{Cause: errNoOwner}
 	}
-	h := l.holder(name)
+	h := l.byWorker[name]
+	if h == nil || !h.known {
+		return Standing{}, nil, fmt.Errorf("worker %q: %w", name, ErrNotFound)
+	}
+	standing.Worker = ownWorker(h.worker)
 	for id := range h.jobs {
-		held = append(held, l.byJob[id])
+		standing.Held = append(standing.Held, l.byJob[id])
 	}
 	if wake == nil {
-		l.tidy(name)
-		return held, func() {}, nil
+		return standing, func() {}, nil
 	}
 	h.calls[&wake] = struct{}{}
-	return held, func() {
+	return standing, func() {
 		l.mu.Lock()
 		defer l.mu.Unlock()
 		delete(h.calls, &wake)
-		l.tidy(name)
 	}, nil
 }
 
@@ -116,6 +130,8 @@ func (l *leases) reset(m *job.Machine) {
 	}
 	l.byJob, l.byToken, l.byWorker = map[job.ID]Held{}, map[job.Token]job.ID{}, map[string]*holder{}
 	for _, n := range m.Workers() {
+		h := l.holder(n)
+		h.worker, h.known = m.Worker(n)
 		m.Leases(n, func(j *job.Job) { l.put(j.ID(), j.Attempt(), j.Held()) })
 	}
 }
@@ -141,8 +157,11 @@ func (l *leases) follow(changes []job.Change) {
 		case job.JobFreed:
 			l.drop(c.Job)
 		case job.WorkerPut:
+			h := l.holder(c.Worker.Name)
+			h.worker, h.known = c.Worker, true
 			l.wake(c.Worker.Name)
 		case job.WorkerRemoved:
+			l.holder(c.Name).known = false
 			l.wake(c.Name)
 		default:
 			// The others give and take no lease.
@@ -176,7 +195,7 @@ func (l *leases) holder(name string) *holder {
 	return h
 }
 
-// wake calls whoever waits for news of a worker.
+// wake calls whoever waits for news of a worker, and forgets one that is not known any more.
 func (l *leases) wake(name string) {
 	h := l.byWorker[name]
 	if h == nil {
@@ -186,12 +205,7 @@ func (l *leases) wake(name string) {
 		(*call)()
 	}
 	clear(h.calls)
-	l.tidy(name)
-}
-
-// tidy forgets a worker of whom there is nothing to know.
-func (l *leases) tidy(name string) {
-	if h := l.byWorker[name]; h != nil && len(h.jobs) == 0 && len(h.calls) == 0 {
+	if !h.known && len(h.jobs) == 0 {
 		delete(l.byWorker, name)
 	}
 }

@@ -1,6 +1,7 @@
 package queue_test
 
 import (
+	"errors"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -66,7 +67,7 @@ func TestResumeKeepsTheFirstStop(t *testing.T) {
 }
 
 // Whoever holds the worker's side is woken when the worker has to be told something, and not before.
-func TestLeasesOfWakes(t *testing.T) {
+func TestStandingWakes(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		name  string
@@ -97,12 +98,12 @@ func TestLeasesOfWakes(t *testing.T) {
 				l.submit(job.Spec{})
 				a := l.lease(w)
 				var woken, late atomic.Int32
-				held, forget, err := l.LeasesOf(w.Name, func() { woken.Add(1) })
-				if err != nil || len(held) != 1 || held[0].Lease != a.Lease {
-					t.Fatalf("held %+v, %v", held, err)
+				s, forget, err := l.Standing(w.Name, func() { woken.Add(1) })
+				if err != nil || len(s.Held) != 1 || s.Held[0].Lease != a.Lease || s.Worker.Session != w.Session {
+					t.Fatalf("stands %+v, %v", s, err)
 				}
 				defer forget()
-				_, gone, err := l.LeasesOf(w.Name, func() { late.Add(1) })
+				_, gone, err := l.Standing(w.Name, func() { late.Add(1) })
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -120,4 +121,65 @@ func TestLeasesOfWakes(t *testing.T) {
 			})
 		})
 	}
+}
+
+// Where a worker stands is known as of the last commit, also by a new owner.
+func TestStandingIsThatOfTheStore(t *testing.T) {
+	t.Parallel()
+	inLab(t, func(t *testing.T, l *lab) {
+		synctest.Wait()
+		if _, _, err := l.Standing("w", nil); !errors.Is(err, queue.ErrNotFound) {
+			t.Errorf("nobody of the name: %v, want ErrNotFound", err)
+		}
+		w := l.worker("w", 3)
+		if err := l.Drain(t.Context(), "w", true); err != nil {
+			t.Fatal(err)
+		}
+		for range 2 {
+			s, _, err := l.Standing("w", nil)
+			if err != nil || !s.Worker.Drained || s.Worker.Session != w.Session || len(s.Held) != 0 {
+				t.Errorf("stands %+v, %v", s, err)
+			}
+			l.restart()
+			synctest.Wait()
+		}
+		if err := l.RemoveWorker(t.Context(), "w", false); err != nil {
+			t.Fatal(err)
+		}
+		if _, _, err := l.Standing("w", nil); !errors.Is(err, queue.ErrNotFound) {
+			t.Errorf("removed: %v, want ErrNotFound", err)
+		}
+		l.stop()
+		if _, _, err := l.Standing("w", nil); !errors.Is(err, queue.ErrClosed) {
+			t.Errorf("stopped: %v, want ErrClosed", err)
+		}
+		l.open()
+		l.start()
+	})
+}
+
+// A worker that does not wait is told at once that there is nothing, and given what there is.
+func TestLeaseReady(t *testing.T) {
+	t.Parallel()
+	inRounds(t, func(t *testing.T, l *lab) {
+		w := l.worker("w", 3)
+		got, err := l.LeaseReady(t.Context(), w.Name, w.Session, 2, 0)
+		if err != nil || len(got) != 0 {
+			t.Fatalf("nothing is ready, given %v, %v", got, err)
+		}
+		l.submit(job.Spec{})
+		l.submit(job.Spec{})
+		l.submit(job.Spec{})
+		got, err = l.LeaseReady(t.Context(), w.Name, w.Session, 2, 0)
+		if err != nil || len(got) != 2 {
+			t.Fatalf("given %v, %v; want two", got, err)
+		}
+		views, err := l.Workers(t.Context())
+		if err != nil || views[0].Waits != 0 {
+			t.Errorf("it waits for %d, %v", views[0].Waits, err)
+		}
+		if _, err := l.LeaseReady(t.Context(), w.Name, l.NewID(), 2, 0); !errors.Is(err, job.ErrWorkerLive) {
+			t.Errorf("another session: %v", err)
+		}
+	})
 }
