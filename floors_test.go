@@ -25,6 +25,7 @@ var floors = map[string]place{
 	"sched":               {floor: 1, pure: true},
 	"store/codec":         {floor: 1},
 	"queue":               {floor: 2},
+	"api":                 {floor: 3},
 	"graph":               {floor: 3},
 	"store/memory":        {floor: 3},
 	"store/rows":          {floor: 3},
@@ -34,6 +35,7 @@ var floors = map[string]place{
 	"internal/pgtest":     {floor: 4},
 	"internal/progress":   {floor: 4},
 	"internal/sim":        {floor: 4},
+	"server":              {floor: 4},
 	"store/archive":       {floor: 4},
 	"store/postgres":      {floor: 4},
 	"store/sqlite":        {floor: 4},
@@ -46,7 +48,6 @@ var floors = map[string]place{
 
 	// Planned, and not there yet.
 	"nix":   {floor: 0, pure: true},
-	"api":   {floor: 3},
 	"bench": {floor: 4, door: true},
 	"hydra": {floor: 4, door: true},
 	"web":   {floor: 4, door: true},

@@ -1,0 +1,310 @@
+package server_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"regexp"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/uuid"
+	"github.com/headrace/headrace/api"
+	"github.com/headrace/headrace/job"
+	"github.com/headrace/headrace/queue"
+	"github.com/headrace/headrace/server"
+	"github.com/headrace/headrace/store/memory"
+	"github.com/santhosh-tekuri/jsonschema/v6"
+)
+
+// update has TestOpenAPIDocument write the document anew.
+var update = flag.Bool("update", false, "write server/openapi.json anew")
+
+// lab is a server on an engine in memory.
+type lab struct {
+	*api.Client
+	t      *testing.T
+	queue  *queue.Queue
+	store  *memory.Store
+	server *server.Server
+	web    *httptest.Server
+	stop   func()
+}
+
+// newLab makes one that runs until the test has ended.
+func newLab(t *testing.T) *lab {
+	t.Helper()
+	l := &lab{t: t, store: memory.New()}
+	l.web = httptest.NewUnstartedServer(nil)
+	l.start()
+	l.web.Start()
+	t.Cleanup(func() {
+		l.stop()
+		l.web.Close()
+	})
+	var err error
+	if l.Client, err = api.NewClient(l.web.URL, ""); err != nil {
+		t.Fatal(err)
+	}
+	l.Patience = -1
+	l.HTTP.Transport = &held{next: l.HTTP.Transport, t: t}
+	return l
+}
+
+// start has a new owner and a new server take over.
+func (l *lab) start() {
+	l.t.Helper()
+	q, err := queue.Open(queue.Config{Store: l.store, History: l.store})
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	s, err := server.New(server.Config{Queue: q, History: l.store, Open: true})
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	var run sync.WaitGroup
+	run.Go(func() {
+		if err := q.Run(ctx); err != nil {
+			l.t.Errorf("run: %v", err)
+		}
+	})
+	l.queue, l.server, l.web.Config.Handler = q, s, s.Handler()
+	l.stop = func() {
+		s.Close()
+		cancel()
+		run.Wait()
+	}
+	// The engine has loaded once it answers.
+	if _, err := q.Workers(ctx); err != nil {
+		l.t.Fatal(err)
+	}
+}
+
+// restart has another process take over, as it were.
+func (l *lab) restart() {
+	l.t.Helper()
+	l.stop()
+	l.start()
+}
+
+func (l *lab) must(err error) {
+	l.t.Helper()
+	if err != nil {
+		l.t.Fatal(err)
+	}
+}
+
+// submit asks for a build of these jobs.
+func (l *lab) submit(jobs ...api.JobSpec) api.Receipt {
+	l.t.Helper()
+	r, err := l.Submit(l.t.Context(), &api.Submission{BuildSpec: api.BuildSpec{Name: "b"}, Jobs: jobs})
+	l.must(err)
+	return r
+}
+
+// spec describes a worker of the lab.
+func spec(slots int32) *api.WorkerSpec {
+	return &api.WorkerSpec{Channels: []string{api.DefaultChannel}, Kinds: []string{api.DefaultKind}, Systems: []string{}, Slots: slots}
+}
+
+// newID gives an id.
+func newID() job.ID { return job.ID(uuid.Must(uuid.NewV7())) }
+
+// call makes a raw request, and gives status and body.
+func (l *lab) call(method, path, text string, header ...string) (int, []byte) {
+	l.t.Helper()
+	r, err := http.NewRequestWithContext(l.t.Context(), method, l.web.URL+path, strings.NewReader(text))
+	l.must(err)
+	if text != "" {
+		r.Header.Set("Content-Type", "application/json")
+	}
+	for i := 0; i+1 < len(header); i += 2 {
+		r.Header.Set(header[i], header[i+1])
+	}
+	response, err := l.HTTP.Do(r)
+	l.must(err)
+	defer response.Body.Close()
+	answer, err := io.ReadAll(response.Body)
+	l.must(err)
+	return response.StatusCode, answer
+}
+
+// problem makes a raw request, and gives the problem that it must be answered with.
+func (l *lab) problem(method, path, text string, header ...string) *api.Problem {
+	l.t.Helper()
+	status, answer := l.call(method, path, text, header...)
+	p := &api.Problem{}
+	if err := json.Unmarshal(answer, p); err != nil || status < 400 {
+		l.t.Fatalf("%s %s: %d %s, want a problem", method, path, status, answer)
+	}
+	return p
+}
+
+// held holds every response to the OpenAPI document: its status, its media type, its body and, where the request is one that the
+// server took, that request.
+type held struct {
+	next http.RoundTripper
+	t    *testing.T
+}
+
+// document is the OpenAPI document, compiled.
+var document = sync.OnceValues(func() (*described, error) {
+	s, err := server.New(server.Config{Queue: &queue.Queue{}, History: memory.New()})
+	if err != nil {
+		return nil, err
+	}
+	text, err := s.OpenAPI()
+	if err != nil {
+		return nil, err
+	}
+	d := &described{}
+	if err := json.Unmarshal(text, &d.paths); err != nil {
+		return nil, err
+	}
+	whole, err := jsonschema.UnmarshalJSON(bytes.NewReader(text))
+	if err != nil {
+		return nil, err
+	}
+	d.compiler = jsonschema.NewCompiler()
+	d.compiler.AssertFormat()
+	if err := d.compiler.AddResource("openapi.json", whole); err != nil {
+		return nil, err
+	}
+	for path := range d.paths.Paths {
+		pattern := regexp.MustCompile(`\\\{[a-z.]+\\\}`).ReplaceAllString(regexp.QuoteMeta(path), "[^/]+")
+		if strings.HasSuffix(path, "...}") {
+			pattern = strings.TrimSuffix(pattern, "[^/]+") + ".+"
+		}
+		d.patterns = append(d.patterns, pathPattern{path, regexp.MustCompile("^" + pattern + "$")})
+	}
+	return d, nil
+})
+
+type described struct {
+	paths struct {
+		Paths map[string]map[string]struct {
+			RequestBody struct{ Content map[string]any }
+			Responses   map[string]struct{ Content map[string]any }
+		}
+	}
+	mu       sync.Mutex
+	compiler *jsonschema.Compiler
+	patterns []pathPattern
+}
+
+type pathPattern struct {
+	path    string
+	pattern *regexp.Regexp
+}
+
+// RoundTrip implements http.RoundTripper.
+func (h *held) RoundTrip(r *http.Request) (*http.Response, error) {
+	response, err := h.next.RoundTrip(r)
+	if err != nil {
+		return nil, err
+	}
+	below, ok := strings.CutPrefix(r.URL.Path, "/api/v1")
+	if !ok {
+		return response, nil
+	}
+	kind, _, _ := strings.Cut(response.Header.Get("Content-Type"), ";")
+	if kind == "text/event-stream" || kind == "text/plain" || kind == "application/octet-stream" {
+		return response, nil
+	}
+	text, err := io.ReadAll(response.Body)
+	response.Body.Close()
+	response.Body = io.NopCloser(bytes.NewReader(text))
+	if err != nil {
+		return response, nil // It was cut off, which is the test's business.
+	}
+	d, err := document()
+	if err != nil {
+		h.t.Errorf("the document: %v", err)
+		return response, nil
+	}
+	if err := d.check(r.Method, below, response.StatusCode, kind, text); err != nil {
+		h.t.Errorf("%s %s: %d %s: %v", r.Method, r.URL.Path, response.StatusCode, text, err)
+	}
+	return response, nil
+}
+
+func (d *described) check(method, path string, status int, kind string, text []byte) error {
+	for _, p := range d.patterns {
+		if !p.pattern.MatchString(path) {
+			continue
+		}
+		op, ok := d.paths.Paths[p.path][strings.ToLower(method)]
+		if !ok {
+			continue
+		}
+		code := strconv.Itoa(status)
+		response, ok := op.Responses[code]
+		if !ok {
+			return fmt.Errorf("the document knows no status %s", code)
+		}
+		if len(response.Content) == 0 {
+			if len(text) > 0 {
+				return fmt.Errorf("there is a body where the document has none")
+			}
+			return nil
+		}
+		if _, ok := response.Content[kind]; !ok {
+			return fmt.Errorf("the document knows no media type %q", kind)
+		}
+		escape := strings.NewReplacer("~", "~0", "/", "~1", "{", "%7B", "}", "%7D")
+		at := "openapi.json#/paths/" + escape.Replace(p.path) + "/" + strings.ToLower(method) + "/responses/" + code + "/content/" + escape.Replace(kind) + "/schema"
+		d.mu.Lock()
+		schema, err := d.compiler.Compile(at)
+		d.mu.Unlock()
+		if err != nil {
+			return err
+		}
+		v, err := jsonschema.UnmarshalJSON(bytes.NewReader(text))
+		if err != nil {
+			return err
+		}
+		return schema.Validate(v)
+	}
+	if status == http.StatusNotFound || status == http.StatusMethodNotAllowed {
+		return nil
+	}
+	return fmt.Errorf("the document does not know the operation")
+}
+
+// The document in the repository is the one that is served.
+func TestOpenAPIDocument(t *testing.T) {
+	t.Parallel()
+	const path = "openapi.json"
+	l := newLab(t)
+	text, err := l.server.OpenAPI()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var pretty bytes.Buffer
+	if err := json.Indent(&pretty, text, "", "  "); err != nil {
+		t.Fatal(err)
+	}
+	pretty.WriteByte('\n')
+	if *update {
+		if err := os.WriteFile(path, pretty.Bytes(), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	kept, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(string(kept), pretty.String()); diff != "" {
+		t.Errorf("openapi.json is out of date; go test ./server -run %s -update writes it anew:\n%s", t.Name(), diff)
+	}
+}

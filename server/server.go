@@ -1,0 +1,129 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/danielgtaylor/huma/v2"
+	"github.com/danielgtaylor/huma/v2/adapters/humago"
+	"github.com/headrace/headrace/api"
+	"github.com/headrace/headrace/queue"
+)
+
+// Config is what a Server is made of.
+type Config struct {
+	Queue   *queue.Queue
+	History queue.History
+	// Log gets one line a transition; nil: none.
+	Log *slog.Logger
+	// Version is that of this program.
+	Version string
+	// WorkerVersion is what workers are told to be; "": it does not matter.
+	WorkerVersion string
+	// Hold is how long a worker's call waits at most if there is nothing to say; 0: 50 s.
+	Hold time.Duration
+	// Open lets in whoever has no token, as one who may do all: for a socket that its file mode guards, and for tests.
+	Open bool
+}
+
+// hold is Config.Hold where that does not say: below the minute after which proxies cut off what is silent.
+const hold = 50 * time.Second
+
+// Server serves a queue.
+type Server struct {
+	Config
+	mux     *http.ServeMux
+	api     huma.API
+	lines   lines
+	guard   guard
+	closing context.Context // ends when no call is to be held any more
+	close   context.CancelFunc
+}
+
+// New makes a server. Close must be called in the end.
+func New(cfg Config) (*Server, error) {
+	if cfg.Queue == nil || cfg.History == nil {
+		return nil, errors.New("new server: Queue and History must be set")
+	}
+	if cfg.Log == nil {
+		cfg.Log = slog.New(slog.DiscardHandler)
+	}
+	if cfg.Hold <= 0 {
+		cfg.Hold = hold
+	}
+	s := &Server{Config: cfg, mux: http.NewServeMux(), lines: lines{byName: map[string]*line{}}}
+	s.closing, s.close = context.WithCancel(context.Background())
+	s.guard.init()
+	describe := huma.DefaultConfig("Headrace", api.Version)
+	describe.Info.Description = "The queue of a build farm: graphs of jobs, handed to the machines that should run them."
+	describe.DocsPath, describe.SchemasPath, describe.OpenAPIPath = "", "", ""
+	describe.CreateHooks = nil // no $schema links in what is answered
+	describe.Servers = []*huma.Server{{URL: prefix}}
+	describe.Components.SecuritySchemes = map[string]*huma.SecurityScheme{
+		"token": {Type: "http", Scheme: "bearer", Description: "A token of this server, see headrace token."},
+	}
+	heed.Do(tellProblems)
+	s.api = humago.NewWithPrefix(s.mux, prefix, describe)
+	s.operations()
+	s.mux.HandleFunc("/", s.unknown)
+	return s, nil
+}
+
+// prefix begins the path of every operation.
+const prefix = "/api/v1"
+
+// heed makes huma tell problems as we do; it knows one way for a whole program.
+var heed sync.Once
+
+func tellProblems() {
+	huma.NewError = func(status int, message string, errs ...error) huma.StatusError {
+		p := api.Plain(status, message)
+		if status == http.StatusUnprocessableEntity || status == http.StatusBadRequest {
+			p = api.Invalid("", "")
+			p.Status, p.Errors = status, nil
+		}
+		for _, err := range errs {
+			if err == nil {
+				continue
+			}
+			e := api.FieldError{Message: err.Error()}
+			var d huma.ErrorDetailer
+			if errors.As(err, &d) {
+				detail := d.ErrorDetail() // without its value, which may be a secret
+				e = api.FieldError{Location: detail.Location, Message: detail.Message}
+			}
+			p.Errors = append(p.Errors, e)
+		}
+		if len(p.Errors) == 0 && message != "" {
+			p.Detail = message
+		}
+		return p
+	}
+}
+
+// Handler gives what answers requests.
+func (s *Server) Handler() http.Handler { return s.guarded(s.mux) }
+
+// Close has all calls that are held answered, with what there is to say, and holds none any more: before a shutdown.
+func (s *Server) Close() { s.close() }
+
+// OpenAPI gives the document that describes the API, as JSON.
+func (s *Server) OpenAPI() ([]byte, error) { return s.api.OpenAPI().MarshalJSON() }
+
+// unknown answers for paths that there are not.
+func (s *Server) unknown(w http.ResponseWriter, r *http.Request) {
+	writeProblem(w, api.Plain(http.StatusNotFound, "there is nothing at "+clip(r.URL.Path)))
+}
+
+// clip shortens what a message repeats of a request.
+func clip(text string) string {
+	const most = 200
+	if len(text) > most {
+		return text[:most] + "..."
+	}
+	return text
+}
