@@ -1,6 +1,7 @@
 package depot
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -52,21 +53,17 @@ const (
 
 func (l loss) String() string { return [...]string{"process", "machine", "content"}[l] }
 
-// die gives what is there after a death.
+// die gives what is there after a death. That of a process changes nothing, and what is not synced is not synced by it.
 func (d *memDisk) die(l loss) *memDisk {
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	if l == process {
+		return &memDisk{root: d.root, room: -1}
+	}
 	var survive func(n *memNode) *memNode
 	survive = func(n *memNode) *memNode {
 		out := newMemNode(n.dir != nil)
-		if n.dir == nil {
-			out.data = append([]byte(nil), n.safe...)
-			if l == process {
-				out.data = append([]byte(nil), n.data...)
-			}
-			out.safe = append([]byte(nil), out.data...)
-			return out
-		}
+		out.data, out.safe = bytes.Clone(n.safe), bytes.Clone(n.safe)
 		names := n.dir
 		if l == machine {
 			names = n.safeDir

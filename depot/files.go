@@ -22,8 +22,9 @@ import (
 type fileState struct {
 	loaded bool // false: the disk knows better
 	gone   bool // the job was removed
+	safe   bool // this process has synced the index since
 	kept   map[string]Artifact
-	parts  map[string]*part // by contentName
+	parts  map[string]*part // by nameKey
 	end    int64            // of what is whole in the index
 }
 
@@ -34,15 +35,13 @@ type part struct {
 	busy     bool
 }
 
-// room counts what is kept or under way, without one content.
+// room counts what is kept or under way, without the upload of one key.
 func (s *fileState) room(without string) (files int, size int64) {
-	for name, a := range s.kept {
-		if contentName(name) != without {
-			files, size = files+1, size+a.Size
-		}
+	for _, a := range s.kept {
+		files, size = files+1, size+a.Size
 	}
-	for content, p := range s.parts {
-		if content != without {
+	for key, p := range s.parts {
+		if key != without {
 			files, size = files+1, size+p.Size
 		}
 	}
@@ -52,15 +51,14 @@ func (s *fileState) room(without string) (files int, size int64) {
 // indexLine is a line of the index: a checksum (CRC-32C, 8 hexadecimal digits), a space, and this as JSON. A line counts
 // once it is whole; a later one replaces an earlier one of the same name.
 type indexLine struct {
-	Name    string    `json:"name"`
-	Content string    `json:"content"` // where it lies
-	Size    int64     `json:"size"`
-	Sum     string    `json:"sha256"`
-	Time    time.Time `json:"time"`
+	Name string    `json:"name"`
+	Size int64     `json:"size"`
+	Sum  string    `json:"sha256"`
+	Time time.Time `json:"time"`
 }
 
 func encodeIndexLine(a Artifact) ([]byte, error) {
-	b, err := json.Marshal(indexLine{a.Name, contentName(a.Name), a.Size, hex.EncodeToString(a.Sum[:]), a.Time})
+	b, err := json.Marshal(indexLine{a.Name, a.Size, hex.EncodeToString(a.Sum[:]), a.Time})
 	if err != nil {
 		return nil, err
 	}
@@ -94,7 +92,7 @@ func decodeIndexLine(line []byte) (a Artifact, ok bool) {
 		return Artifact{}, false
 	}
 	var l indexLine
-	if json.Unmarshal(text, &l) != nil || len(l.Sum) != 2*len(a.Sum) || l.Size < 0 || CheckName(l.Name) != nil || l.Content != contentName(l.Name) {
+	if json.Unmarshal(text, &l) != nil || len(l.Sum) != 2*len(a.Sum) || l.Size < 0 || CheckName(l.Name) != nil {
 		return Artifact{}, false
 	}
 	if _, err := hex.Decode(a.Sum[:], []byte(l.Sum)); err != nil {
@@ -129,25 +127,27 @@ func (f *Folder) loadFiles(e *entry) error {
 		}
 		next.kept, next.end = decodeIndex(b)
 	}
-	contents := map[string]bool{indexName: true}
+	used := map[string]bool{indexName: true} // names of files, and keys
 	for name, a := range next.kept {
-		content := contentName(name)
+		key := nameKey(name)
+		content := contentName(key, a.Upload)
 		// Without its content, or with a part of it, it can be put again.
 		if size, ok := sizes[content]; !ok || size != a.Size {
 			delete(next.kept, name)
 			continue
 		}
-		contents[content] = true
+		used[content], used[key] = true, true
 	}
 	var stray []string
 	for name, size := range sizes {
-		content, u, ok := parsePart(name)
+		key, u, ok := parseContent(name)
 		switch {
-		case contents[name]:
-		case !ok || size > u.Size || contents[content] || next.parts[content] != nil:
+		case used[name]:
+		case !ok || size > u.Size || used[key]:
 			stray = append(stray, name)
 		default:
-			next.parts[content] = &part{Upload: u, received: size}
+			used[key] = true
+			next.parts[key] = &part{Upload: u, received: size}
 		}
 	}
 	for _, name := range stray {
@@ -158,9 +158,9 @@ func (f *Folder) loadFiles(e *entry) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	// What is under way goes on with the counters that it has.
-	for content, p := range e.files.parts {
-		if p.busy {
-			next.parts[content] = p
+	for key, p := range e.files.parts {
+		if p.busy && (next.parts[key] != nil || !used[key]) {
+			next.parts[key] = p
 		}
 	}
 	*e.files = next
@@ -206,7 +206,7 @@ func (f *Folder) OpenArtifact(ctx context.Context, at Attempt, name string) (io.
 	if !ok {
 		return nil, Artifact{}, f.fail("open an artifact", at, fmt.Errorf("%.100q: %w", name, ErrNotKept))
 	}
-	content, err := f.disk.OpenFile(e.at.place(extFiles)+"/"+contentName(name), os.O_RDONLY)
+	content, err := f.disk.OpenFile(e.at.place(extFiles)+"/"+contentName(nameKey(name), a.Upload), os.O_RDONLY)
 	if err != nil {
 		return nil, Artifact{}, f.fail("open an artifact", at, err)
 	}

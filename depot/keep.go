@@ -265,10 +265,10 @@ func (f *Folder) sweepGone(ctx context.Context, id job.ID) error {
 
 func (f *Folder) sweepFiles(ctx context.Context, at Attempt, before time.Time) (uploads int, err error) {
 	infos, err := f.list(at.place(extFiles))
-	old := map[string]string{}
+	var old []string
 	for _, info := range infos {
-		if content, _, ok := parsePart(info.Name()); ok && info.ModTime().Before(before) {
-			old[content] = info.Name()
+		if key, _, ok := parseContent(info.Name()); ok && info.ModTime().Before(before) {
+			old = append(old, key)
 		}
 	}
 	if err != nil || len(old) == 0 {
@@ -279,13 +279,13 @@ func (f *Folder) sweepFiles(ctx context.Context, at Attempt, before time.Time) (
 		return 0, err
 	}
 	defer f.leave(e)
-	for content := range old {
+	for _, key := range old {
 		e.mu.Lock()
-		p := e.files.parts[content]
+		p := e.files.parts[key]
 		idle := p != nil && !p.busy
 		e.mu.Unlock()
 		if idle {
-			if err := f.discard(e, content, p); err != nil {
+			if err := f.discard(e, key, p); err != nil {
 				return uploads, err
 			}
 			uploads++

@@ -19,6 +19,7 @@ type logState struct {
 	loaded bool // false: the disk knows better, as something failed
 	there  bool
 	sealed bool
+	safe   bool // this process has synced the seal
 	gone   bool // the job was removed
 	write  bool // the source can be written to
 	size   int64

@@ -48,10 +48,10 @@ func TestNamesThatFileSystemsConfuseAreApart(t *testing.T) {
 }
 
 // onDisk is all that a depot may make in its folder.
-var onDisk = regexp.MustCompile(`^(lock|[0-9a-f]{2}(/[0-9a-f-]{36}(\.gone)?(/[0-9]+\.(log|times|zst|done|tmp|files(/(index|[0-9a-f]{40}(\.[0-9a-f]{64}\.[0-9]+\.part)?))?))?)?)$`)
+var onDisk = regexp.MustCompile(`^(lock|[0-9a-f]{2}(/[0-9a-f-]{36}(\.gone)?(/[0-9]+\.(log|times|zst|done|tmp|files(/(index|[0-9a-f]{40}\.[0-9a-f]{64}\.[0-9]+))?))?)?)$`)
 
 func FuzzNameStaysInTheFolder(f *testing.F) {
-	for _, name := range []string{"a", "../../x", "/etc/passwd", `..\x`, "a/../../b", "%2e%2e/x", "\xc0\xae./x", "a\x00b", "lock", "x" + extPart} {
+	for _, name := range []string{"a", "../../x", "/etc/passwd", `..\x`, "a/../../b", "%2e%2e/x", "\xc0\xae./x", "a\x00b", "lock", "x" + ReservedSuffix} {
 		f.Add(name)
 	}
 	dir := f.TempDir()

@@ -18,7 +18,8 @@ import (
 //	N.zst        the log, sealed: zstd, with the times; when this is there, the two above do not count
 //	N.done       the log, sealed but as it was, because compressed it would be larger; N.times stays
 //	N.tmp        a file in the making, which counts nothing
-//	N.files/     artifacts: index, which says what is kept, and contents and uploads by the sum of their names
+//	N.files/     artifacts: index, which says what is kept, and contents by sums of their names; what the index does not
+//	             name is an upload that is not complete
 const (
 	extLog   = ".log"
 	extTimes = ".times"
@@ -28,7 +29,6 @@ const (
 	extFiles = ".files"
 
 	extGone   = ".gone" // of a job's folder: it is being removed
-	extPart   = ".part"
 	indexName = "index"
 	lockName  = "lock"
 )
@@ -66,21 +66,19 @@ func parseJob(onShelf, name string) (id job.ID, ok bool) {
 	return id, err == nil && id.String() == name && shelf(id) == onShelf
 }
 
-// contentName is under which name the content of an artifact lies: no name from outside reaches the file system.
-func contentName(name string) string {
+// nameKey stands for the name of an artifact: no name from outside reaches the file system.
+func nameKey(name string) string {
 	sum := sha256.Sum256([]byte(name))
 	return hex.EncodeToString(sum[:20])
 }
 
-// partName is under which name an upload lies, which tells what was declared.
-func partName(u Upload) string {
-	return fmt.Sprintf("%s.%x.%d%s", contentName(u.Name), u.Sum, u.Size, extPart)
-}
+// contentName is where the content of an artifact lies, from its first byte on. It tells what was declared.
+func contentName(key string, u Upload) string { return fmt.Sprintf("%s.%x.%d", key, u.Sum, u.Size) }
 
-// parsePart reads what partName writes; the name itself it cannot know.
-func parsePart(name string) (content string, u Upload, ok bool) {
+// parseContent reads what contentName writes; the name itself it cannot know.
+func parseContent(name string) (key string, u Upload, ok bool) {
 	fields := strings.Split(name, ".")
-	if len(fields) != 4 || len(fields[0]) != 40 || len(fields[1]) != 2*len(u.Sum) || "."+fields[3] != extPart {
+	if len(fields) != 3 || len(fields[0]) != 40 || len(fields[1]) != 2*len(u.Sum) {
 		return "", Upload{}, false
 	}
 	if _, err := hex.Decode(u.Sum[:], []byte(fields[1])); err != nil {
@@ -88,7 +86,7 @@ func parsePart(name string) (content string, u Upload, ok bool) {
 	}
 	var err error
 	u.Size, err = strconv.ParseInt(fields[2], 10, 64)
-	if err != nil || u.Size < 0 || fmt.Sprintf("%s.%x.%d%s", fields[0], u.Sum, u.Size, extPart) != name {
+	if err != nil || u.Size < 0 || contentName(fields[0], u) != name {
 		return "", Upload{}, false
 	}
 	return fields[0], u, true

@@ -32,8 +32,8 @@ func (f *Folder) checkUpload(u Upload) error {
 
 // Put implements Artifacts.
 //
-// The bytes go to a file that counts nothing. When all are there, they are synced and summed up as they are read back; then
-// the file gets its name, and a line in the index makes it visible.
+// The bytes go to a file that the index does not name. When all are there, they are synced and summed up as they are read
+// back; then a line in the index makes them visible.
 func (f *Folder) Put(ctx context.Context, at Attempt, u Upload, offset int64, r io.Reader) (received int64, err error) {
 	err = f.checkUpload(u)
 	if err == nil && (offset < 0 || offset > u.Size) {
@@ -76,7 +76,7 @@ func (f *Folder) Received(ctx context.Context, at Attempt, u Upload) (int64, err
 		}
 		return u.Size, nil
 	}
-	if p := e.files.parts[contentName(u.Name)]; p != nil && p.Size == u.Size && p.Sum == u.Sum {
+	if p := e.files.parts[nameKey(u.Name)]; p != nil && p.Size == u.Size && p.Sum == u.Sum {
 		return p.received, nil
 	}
 	return 0, nil
@@ -88,22 +88,21 @@ type transfer struct {
 	entry  *entry
 	files  *fileState // of the entry, when it began
 	part   *part
-	path   string
 	file   file
 }
 
 // admit finds or makes the upload, and gives it to the caller alone. It gives no transfer if the file is kept already. It needs
 // the gate.
 func (f *Folder) admit(e *entry, u Upload, offset int64) (received int64, _ *transfer, err error) {
-	s, content := e.files, contentName(u.Name)
+	s, key := e.files, nameKey(u.Name)
 	if a, ok := s.kept[u.Name]; ok {
 		if a.Upload != u {
 			return 0, nil, &TakenError{a}
 		}
-		return u.Size, nil, nil
+		return u.Size, nil, f.assure(e)
 	}
 	e.mu.Lock()
-	p := s.parts[content]
+	p := s.parts[key]
 	busy := p != nil && p.busy
 	other := p != nil && (p.Size != u.Size || p.Sum != u.Sum)
 	if p != nil && !other {
@@ -116,7 +115,7 @@ func (f *Folder) admit(e *entry, u Upload, offset int64) (received int64, _ *tra
 	case offset > received:
 		return received, nil, &GapError{offset, received}
 	}
-	files, size := s.room(content)
+	files, size := s.room(key)
 	if files >= f.limits.Files {
 		return received, nil, &LimitError{"artifacts of an attempt", int64(f.limits.Files)}
 	}
@@ -125,34 +124,32 @@ func (f *Folder) admit(e *entry, u Upload, offset int64) (received int64, _ *tra
 	}
 	dir := e.at.place(extFiles)
 	if other {
-		if err := f.discard(e, content, p); err != nil {
+		if err := f.discard(e, key, p); err != nil {
 			return received, nil, err
 		}
 	}
 	if err := makeDirs(f.disk, dir); err != nil {
 		return received, nil, err
 	}
-	t := &transfer{folder: f, entry: e, files: s, path: dir + "/" + partName(u)}
-	if t.file, err = f.disk.OpenFile(t.path, os.O_CREATE|os.O_RDWR); err != nil {
+	t := &transfer{folder: f, entry: e, files: s}
+	if t.file, err = f.disk.OpenFile(dir+"/"+contentName(key, u), os.O_CREATE|os.O_RDWR); err != nil {
 		return received, nil, err
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	t.part = &part{Upload: u, received: received, busy: true}
-	s.parts[content] = t.part
+	s.parts[key] = t.part
 	return received, t, nil
 }
 
 // discard drops an upload. It needs the gate.
-func (f *Folder) discard(e *entry, content string, p *part) error {
-	u := p.Upload
-	path := fmt.Sprintf("%s/%s.%x.%d%s", e.at.place(extFiles), content, u.Sum, u.Size, extPart)
-	if err := f.disk.RemoveAll(path); err != nil {
+func (f *Folder) discard(e *entry, key string, p *part) error {
+	if err := f.disk.RemoveAll(e.at.place(extFiles) + "/" + contentName(key, p.Upload)); err != nil {
 		return err
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	delete(e.files.parts, content)
+	delete(e.files.parts, key)
 	return nil
 }
 
@@ -229,9 +226,9 @@ func (t *transfer) complete(ctx context.Context, r io.Reader) (received int64, e
 	if t.files.gone {
 		return 0, fmt.Errorf("the job was removed meanwhile: %w", ErrNotKept)
 	}
-	content := contentName(t.part.Name)
+	key := nameKey(t.part.Name)
 	if wrong != nil {
-		return 0, errors.Join(wrong, f.discard(e, content, t.part))
+		return 0, errors.Join(wrong, f.discard(e, key, t.part))
 	}
 	a := Artifact{t.part.Upload, f.now().UTC().Truncate(time.Microsecond)}
 	end, err := t.publish(e, a)
@@ -243,7 +240,7 @@ func (t *transfer) complete(ctx context.Context, r io.Reader) (received int64, e
 	}
 	e.files.kept[a.Name] = a
 	e.files.end = end
-	delete(e.files.parts, content)
+	delete(e.files.parts, key)
 	return a.Size, nil
 }
 
@@ -269,35 +266,49 @@ func (t *transfer) verify(r io.Reader) (wrong, err error) {
 	return nil, nil
 }
 
-// publish gives the content its name and writes the index, all synced; where it cannot, it takes back what it did, as far
-// as it can: what is left counts nothing (loadFiles). It needs the gate.
+// publish writes a line to the index, synced with all that leads to it and to the content. It needs the gate.
 func (t *transfer) publish(e *entry, a Artifact) (end int64, err error) {
-	d, dir := t.folder.disk, e.at.place(extFiles)
 	line, err := encodeIndexLine(a)
 	if err != nil {
 		return 0, err
 	}
-	to := dir + "/" + contentName(a.Name)
-	if err := d.Rename(t.path, to); err != nil {
-		return 0, err
+	begin := e.files.end
+	err = t.folder.writeIndex(e, func(index file) error {
+		err := index.Truncate(begin) // A torn line.
+		if err == nil {
+			_, err = index.WriteAt(line, begin)
+		}
+		return err
+	})
+	return begin + int64(len(line)), err
+}
+
+// assure makes sure that the index is on disk for good, which it may not be if a process before this one, or a call that
+// failed, wrote to it last: what is kept must not be acknowledged before. It needs the gate.
+func (f *Folder) assure(e *entry) error {
+	if e.files.safe {
+		return nil
 	}
-	index, err := d.OpenFile(dir+"/"+indexName, os.O_CREATE|os.O_RDWR)
+	return f.writeIndex(e, func(file) error { return nil })
+}
+
+func (f *Folder) writeIndex(e *entry, change func(file) error) error {
+	dir := e.at.place(extFiles)
+	index, err := f.disk.OpenFile(dir+"/"+indexName, os.O_CREATE|os.O_RDWR)
 	if err != nil {
-		return 0, errors.Join(err, d.Rename(to, t.path))
+		return err
 	}
-	end = e.files.end
-	err = index.Truncate(end) // A torn line.
-	if err == nil {
-		_, err = index.WriteAt(line, end)
-	}
-	if err == nil {
+	if err = change(index); err == nil {
 		err = index.Sync()
 	}
 	if err == nil {
-		err = syncDirs(d, dir)
+		err = syncDirs(f.disk, dir)
 	}
 	if err != nil {
-		err = errors.Join(err, index.Truncate(end), d.Rename(to, t.path))
+		// What a failed sync was about may never reach the disk, though it can be read: it is taken back.
+		err = errors.Join(err, index.Truncate(e.files.end))
 	}
-	return end + int64(len(line)), errors.Join(err, index.Close())
+	err = errors.Join(err, index.Close())
+	e.files.safe = err == nil
+	return err
 }

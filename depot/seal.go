@@ -17,11 +17,17 @@ func (f *Folder) Seal(ctx context.Context, at Attempt) error {
 	if err := f.load(e); err != nil {
 		return f.fail("seal the log", at, err)
 	}
-	if e.log.sealed {
-		return nil
+	if !e.log.sealed {
+		if err := f.seal(ctx, e); err != nil {
+			return f.fail("seal the log", at, err)
+		}
 	}
-	if err := f.seal(ctx, e); err != nil {
-		return f.fail("seal the log", at, err)
+	// Also of a seal that a process before this one, or a call that failed, came by: its rename may not be on disk yet.
+	if !e.log.safe {
+		if err := syncDirs(f.disk, jobDir(at.Job)); err != nil {
+			return f.fail("seal the log", at, err)
+		}
+		e.log.safe = true
 	}
 	return nil
 }
@@ -45,9 +51,6 @@ func (f *Folder) seal(ctx context.Context, e *entry) error {
 		err = f.disk.Rename(e.at.place(extTmp), e.at.place(extZstd))
 	} else {
 		err = f.keepPlain(e)
-	}
-	if err == nil {
-		err = syncDirs(f.disk, jobDir(e.at.Job))
 	}
 	if err != nil {
 		return err
