@@ -22,6 +22,7 @@ var floors = map[string]place{
 	".":                   {floor: 0, pure: true},
 	"internal/crash":      {floor: 0},
 	"job":                 {floor: 0, pure: true},
+	"depot":               {floor: 1},
 	"sched":               {floor: 1, pure: true},
 	"store/codec":         {floor: 1},
 	"queue":               {floor: 2},
