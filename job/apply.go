@@ -16,6 +16,10 @@ func (m *Machine) Apply(c Change) error {
 		m.applyWorkerRemoved(c.Name)
 	case ChannelPut:
 		m.applyChannel(c.Channel)
+	case SettingPut:
+		m.applySetting(c.Setting)
+	case SettingRemoved:
+		m.applySettingRemoved(c.Space, c.Name)
 	case ClassMarked:
 		k := m.class(c.Class)
 		k.since = c.Since

@@ -195,6 +195,12 @@ type ClassMarked struct {
 // ChannelPut: a channel has this policy.
 type ChannelPut struct{ Channel Channel }
 
+// SettingPut: a setting is there, with this Body, which may hold secrets: the change feed leaves it out.
+type SettingPut struct{ Setting }
+
+// SettingRemoved: a setting is gone.
+type SettingRemoved struct{ Space, Name string }
+
 // UsagePut: what a share group used of the farm in one slice of time, in all.
 type UsagePut struct {
 	Channel, Group string
@@ -245,6 +251,8 @@ func (WorkerPut) change()       {}
 func (WorkerRemoved) change()   {}
 func (ClassMarked) change()     {}
 func (ChannelPut) change()      {}
+func (SettingPut) change()      {}
+func (SettingRemoved) change()  {}
 func (UsagePut) change()        {}
 func (DurationLearned) change() {}
 func (FailureCached) change()   {}

@@ -41,6 +41,9 @@ func (m *Machine) Check(now Time) error {
 	c.builds()
 	c.classes()
 	c.usage()
+	for space, list := range m.settings {
+		c.want(len(list) > 0 && len(list) <= MaxSettings, "space %q has %d settings", space, len(list))
+	}
 	return errors.Join(c.found...)
 }
 

@@ -8,8 +8,10 @@ import (
 )
 
 var (
-	// ErrNotFound: there is no such job, build or worker, or it is no longer unfinished where that matters.
+	// ErrNotFound: there is no such job, build, worker or setting, or it is no longer unfinished where that matters.
 	ErrNotFound = errors.New("not found")
+	// ErrExists: there is such a setting already.
+	ErrExists = errors.New("exists already")
 	// ErrLeaseLost: the token gives no right to the attempt any more; the worker must stop it.
 	ErrLeaseLost = errors.New("lease lost")
 	// ErrNotReady: the job cannot start now.

@@ -108,7 +108,7 @@ func (p *player) command() {
 }
 
 func (p *player) settings() {
-	switch p.pick(6) {
+	switch p.pick(8) {
 	case 0:
 		_ = p.do(p.m.Drain(p.name(), p.pick(2) == 0))
 	case 1:
@@ -124,6 +124,11 @@ func (p *player) settings() {
 		_ = p.do(p.m.Seal(pickOf(p, p.builds[max(0, len(p.builds)-4):])))
 	case 5:
 		_ = p.do(p.m.Progress(p.now, pickOf(p, p.leases), nil))
+	case 6:
+		s := Setting{Space: "s", Name: p.name(), Body: []byte{byte(p.pick(2))}}
+		_ = p.do(p.m.PutSetting(s, Condition(p.pick(4))))
+	case 7:
+		_ = p.do(p.m.RemoveSetting("s", p.name()))
 	}
 }
 
@@ -232,6 +237,8 @@ func TestRefusedCommandsChangeNothing(t *testing.T) {
 		"remove":  func() ([]Change, error) { return l.m.RemoveWorker(l.at(), "nobody", true) },
 		"pardon":  func() ([]Change, error) { return l.m.Pardon("nobody") },
 		"channel": func() ([]Change, error) { return l.m.SetChannel(Channel{}) },
+		"put":     func() ([]Change, error) { return l.m.PutSetting(Setting{Space: "s", Name: "n"}, IfPresent) },
+		"forget":  func() ([]Change, error) { return l.m.RemoveSetting("s", "n") },
 		"delete":  func() ([]Change, error) { return l.m.DeleteJob(a.ID, nil, nil) },
 	} {
 		changes, err := refused()

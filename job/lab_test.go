@@ -137,6 +137,7 @@ func (m *Machine) dump() string {
 		w := m.workers[n]
 		fmt.Fprintf(&out, "worker %+v runs %d\n", w.Worker, w.used)
 	}
+	fmt.Fprintf(&out, "settings %q\n", m.Settings())
 	fmt.Fprintf(&out, "identities %d lingering %d classes %d gates %d timers %d behind %t\n",
 		m.byIdentity.len(), len(m.lingering), len(m.classes), len(m.gates), len(m.timers), m.Behind())
 	return out.String()

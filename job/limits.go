@@ -22,6 +22,10 @@ const (
 	MaxKinds    = 1000     // paused kinds of a channel
 	MaxGroups   = 10_000   // groups of a channel with shares of their own
 	MaxSlots    = 100_000
+	// MaxSpace bounds the bytes of a setting's space, MaxSettingBody those of its body, and MaxSettings how many a space has.
+	MaxSpace       = 64
+	MaxSettingBody = 1 << 20
+	MaxSettings    = 10_000
 	// MaxPriority bounds a build's priority and a reference's addition to it, either way.
 	MaxPriority = 1 << 30
 	// MaxDuration bounds each span of time: a limit, an estimate, a delay.
@@ -200,6 +204,17 @@ func (w *Worker) validate() error {
 		checkTokens("kinds", w.Kinds, MaxFeatures),
 		checkTokens("systems", w.Systems, MaxFeatures),
 		checkTokens("features", w.Features, 4*MaxFeatures),
+	)
+}
+
+func (s *Setting) validate() error {
+	if len(s.Body) > MaxSettingBody {
+		return &InvalidError{"body", fmt.Sprintf("has %d bytes, want at most %d", len(s.Body), MaxSettingBody)}
+	}
+	return first(
+		checkWord("space", s.Space, MaxSpace, true),
+		checkToken("space", s.Space),
+		checkWord("name", s.Name, MaxName, true),
 	)
 }
 

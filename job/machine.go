@@ -17,6 +17,7 @@ type Machine struct {
 	classes    map[Class]*class
 	workers    map[string]*worker
 	channels   map[string]*Channel
+	settings   map[string]map[string][]byte // by space, of which none is empty, and name
 	accounts   map[account]*usage
 	channelUse map[string]*usage
 	seq        int64
@@ -57,7 +58,7 @@ func New(now Time) *Machine {
 		base: now,
 		jobs: map[ID]*Job{}, byIdentity: newIndex(), lingering: map[Identity]*Job{},
 		builds: map[ID]*build{}, gates: map[string]*buildGate{}, classes: map[Class]*class{},
-		workers: map[string]*worker{}, channels: map[string]*Channel{},
+		workers: map[string]*worker{}, channels: map[string]*Channel{}, settings: map[string]map[string][]byte{},
 		accounts: map[account]*usage{}, channelUse: map[string]*usage{},
 		ranks:   sweeps{steps: rankSteps},
 		loading: true,

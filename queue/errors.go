@@ -24,7 +24,7 @@ var (
 	ErrRequest = errors.New("request id used twice")
 	// ErrUnfinished: the job has not ended, so that it has no result yet.
 	ErrUnfinished = errors.New("not ended yet")
-	// ErrNotFound is job.ErrNotFound: there is no such job, build or worker.
+	// ErrNotFound is job.ErrNotFound: there is no such job, build, worker or setting.
 	ErrNotFound = job.ErrNotFound
 )
 

@@ -55,8 +55,9 @@ type Queue struct {
 	news  atomic.Pointer[chan struct{}]
 	round atomic.Uint64 // number of the last stored batch
 
-	specs  *specCache
-	leases leases
+	specs    *specCache
+	leases   leases
+	settings settings
 
 	// The rest belongs to Run's goroutine.
 	start   time.Time
@@ -224,6 +225,7 @@ func (q *Queue) load(ctx context.Context) error {
 	}
 	r.advance()
 	q.leases.reset(m)
+	q.settings.reset(m)
 	if err := q.finishAll(ctx); err != nil {
 		return err
 	}
@@ -249,6 +251,7 @@ func (q *Queue) adopt(m *job.Machine, head *Head) (ends []job.Change) {
 // refuseAll answers all who wait for the engine with an error.
 func (q *Queue) refuseAll(err error) {
 	q.leases.reset(nil)
+	q.settings.reset(nil)
 	for _, list := range q.waiters {
 		for _, w := range list {
 			w.settle(nil, err)

@@ -66,6 +66,10 @@ func (w *world) tell(c job.Change) string {
 		return fmt.Sprintf("class %s: nobody can run it any more", tellClass(c.Class))
 	case job.ChannelPut:
 		return fmt.Sprintf("channel %q has a new policy%s", c.Channel.Name, tellPaused(c.Channel))
+	case job.SettingPut:
+		return fmt.Sprintf("setting %s/%s is put", c.Space, c.Name)
+	case job.SettingRemoved:
+		return fmt.Sprintf("setting %s/%s is gone", c.Space, c.Name)
 	case job.UsagePut:
 		if c.Group == "" {
 			return ""

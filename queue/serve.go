@@ -155,6 +155,7 @@ func (q *Queue) land(err error) error {
 	crash.Here(crash.RoundCommitted)
 	q.round.Store(r.batch.Number)
 	q.leases.follow(r.batch.Changes)
+	q.settings.follow(r.batch.Changes)
 	r.finish(nil)
 	q.tell()
 	crash.Here(crash.RoundTold)

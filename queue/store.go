@@ -15,7 +15,7 @@ import (
 // failed Commit as one that may have happened, and asks Committed.
 type Store interface {
 	// Load calls fn with the changes that, applied to an empty Machine, give the unfinished state: channels,
-	// classes, workers, usage of the last day, then live builds, then live jobs by Seq (those that are not
+	// classes, workers, settings, usage of the last day, then live builds, then live jobs by Seq (those that are not
 	// Done, and the Done ones that are Open or Held), then each live build's references, those to settled jobs
 	// with how they Ended. A job has the Staging that it was made with, but no more once that build was sealed. Payloads
 	// (Args, Result) are left out.
@@ -142,7 +142,7 @@ type Found struct {
 	Answers map[job.ID][]byte
 }
 
-// Round is one row of the change feed. Its changes carry no Args, no Result and no token.
+// Round is one row of the change feed. Its changes carry no Args, no Result, no token and no Body of a setting.
 type Round struct {
 	Number  uint64
 	At      job.Time

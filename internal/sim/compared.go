@@ -11,6 +11,7 @@ import (
 type compared struct {
 	drawn
 	log []string // what happened since the last comparison
+	put []string // and what became of settings, in that order
 	// lead, if it is set, has the model do what the engine did in rounds over their budget: see follow.go. While behind, nothing
 	// follows by itself.
 	lead   func()

@@ -16,6 +16,7 @@ var covered = []string{
 	"delete ", "delete waits", "delete busy", "delete not-found",
 	"delete-build ", "delete-build busy", "delete-build not-found", "clear ",
 	"drain ", "drain not-found", "pardon ", "pardon not-found", "remove ", "remove busy", "remove not-found",
+	"put-setting ", "put-setting exists", "put-setting not-found", "put-setting invalid", "remove-setting ", "remove-setting not-found",
 	"channel ", "pause ", "sleep ", "restart ", "why ", "why not-found",
 	"fault fails-once", "fault ambiguous", "fault blind-ambiguous", "fault down", "fault dies-before", "fault dies-after",
 	"fault lookup-fails",

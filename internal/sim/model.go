@@ -25,6 +25,7 @@ type model struct {
 	past     []*mRun    // the attempts that have ended, in that order
 	channels map[string]job.Channel
 	failures map[job.Identity]job.FailureCached
+	settings map[settingKey]string
 }
 
 type mJob struct {

@@ -20,7 +20,8 @@ func (w *world) overlap() {
 			w.let()
 		} else {
 			pick(w, w.ask, w.ask, w.ask, w.tell, w.tell, w.submit, w.submitWide, w.cancelJob, w.cancelBuild, w.bump, w.register, w.drain,
-				w.pause, w.setChannel, w.removeWorker, w.failJob, w.deleteBuild, w.progress, w.tellOld, w.clearFailures)()
+				w.pause, w.setChannel, w.removeWorker, w.failJob, w.deleteBuild, w.progress, w.tellOld, w.clearFailures,
+				w.putSetting, w.removeSetting)()
 		}
 	}
 	commands := w.together

@@ -24,6 +24,7 @@ func (w *world) verify() {
 	w.compareLog()
 	w.compareLeases()
 	w.compareAwaits()
+	w.compareSettings()
 	w.inspect(func(m *job.Machine, s *sched.Scheduler) {
 		if m.Behind() {
 			w.fail("the engine is quiet, and behind")
@@ -73,7 +74,7 @@ func (w *world) compareFeed() {
 
 // compareLog: what the model says that happened has, at its moment, and nothing else.
 func (w *world) compareLog() {
-	var log []string
+	var log, put []string
 	for _, b := range w.stored {
 		add := func(format string, args ...any) {
 			log = append(log, fmt.Sprintf("%d "+format, append([]any{b.at}, args...)...))
@@ -97,6 +98,9 @@ func (w *world) compareLog() {
 			if text := tell(c); text != "" {
 				add("%s", text)
 			}
+			if text := tellSetting(c); text != "" {
+				put = append(put, fmt.Sprintf("%d %s", b.at, text))
+			}
 		}
 	}
 	slices.Sort(log)
@@ -110,7 +114,10 @@ func (w *world) compareLog() {
 	if !slices.Equal(log, w.m.log) {
 		w.fail("the engine did\n\t%s\nand should have done\n\t%s", strings.Join(log, "\n\t"), strings.Join(w.m.log, "\n\t"))
 	}
-	w.m.log, w.stored = nil, nil
+	if !slices.Equal(put, w.m.put) {
+		w.fail("of settings the engine stored\n\t%s\nand should have stored\n\t%s", strings.Join(put, "\n\t"), strings.Join(w.m.put, "\n\t"))
+	}
+	w.m.log, w.m.put, w.stored = nil, nil, nil
 	w.followed = followed{}
 }
 
@@ -392,6 +399,7 @@ func (w *world) dump(m *job.Machine) []string {
 		k, _ := m.Worker(n)
 		fmt.Fprintln(&b, k, m.Used(n))
 	}
+	fmt.Fprintf(&b, "%q\n", m.Settings())
 	// A new owner notes in its first round which attempts fill the whole window, and caps what they use.
 	old := func(j *mJob) bool { return j.running() && j.last.Start.Add(job.UsageWindow) <= w.m.now }
 	if slices.ContainsFunc(w.m.jobs, old) {

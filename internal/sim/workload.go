@@ -75,6 +75,8 @@ func (w *world) actions() []action {
 		{2, w.restart},
 		{2, w.await},
 		{1, w.signOff},
+		{4, w.putSetting},
+		{2, w.removeSetting},
 	}
 	if w.m.lead == nil { // else nobody can tell whether the engine knows yet that the job is ready
 		list = append(list, action{4, w.take})

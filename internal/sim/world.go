@@ -46,7 +46,7 @@ func (f *Failure) Error() string {
 func Run(seed uint64, steps int, settle func()) (res Result, err error) {
 	w := &world{
 		seed: seed, rng: rand.New(rand.NewPCG(seed, 1)), settle: settle, disk: memory.NewDisk(),
-		m:    &model{channels: map[string]job.Channel{}, failures: map[job.Identity]job.FailureCached{}},
+		m:    &model{channels: map[string]job.Channel{}, failures: map[job.Identity]job.FailureCached{}, settings: map[settingKey]string{}},
 		seen: map[string]int{}, faulty: true,
 	}
 	w.size = sizes[seed%uint64(len(sizes))]
@@ -354,6 +354,7 @@ const (
 	invalid  = "invalid"
 	conflict = "conflict"
 	cyclic   = "cycle"
+	exists   = "exists"
 	again    = "retry" // nobody knows whether it happened
 )
 
@@ -379,6 +380,8 @@ func kindOf(err error) string {
 		return needed
 	case errors.Is(err, job.ErrNotFound):
 		return notFound
+	case errors.Is(err, job.ErrExists):
+		return exists
 	case errors.Is(err, job.ErrLeaseLost):
 		return lost
 	case errors.Is(err, job.ErrEnded):

@@ -143,6 +143,7 @@ var spoil = []string{
 	"UPDATE {s}build SET body = x'' WHERE seq % 3 = 1",
 	"UPDATE {s}channel SET body = x'ff' WHERE name = 'main'",
 	"UPDATE {s}worker SET body = x'ff00ff'",
+	"UPDATE {s}setting SET body = x'ff' WHERE space = 'main'",
 	"UPDATE {s}cached_failure SET body = x'ff' WHERE key = 'key 1'",
 	"UPDATE {s}feed SET changes = x'ff' WHERE number % 4 = 1",
 }

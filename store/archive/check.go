@@ -114,7 +114,7 @@ func (c *checking) run() error {
 	}
 	c.head = head
 	checks := map[string]func([]rows.Value){
-		"channel": c.channel, "worker": c.worker, "class": c.class, "took": c.took, "failure": c.failure, "build": c.build,
+		"channel": c.channel, "worker": c.worker, "class": c.class, "setting": c.setting, "took": c.took, "failure": c.failure, "build": c.build,
 		"job": c.job, "edge": c.edge, "ref": c.ref, "live": c.live, "ended": c.end, "attempt": c.attempt, "result": c.result,
 		"round": c.round,
 	}
@@ -161,7 +161,8 @@ func (c *checking) row(t *table, row []rows.Value) {
 // keys names the columns by which the rows of a table are told apart.
 var keys = map[string][]string{
 	"channel": {"name"}, "worker": {"name"}, "class": {"channel", "kind", "system", "features", "pin"}, "usage": {"slice", "channel", "group"},
-	"took": {"channel", "kind", "name"}, "failure": {"channel", "kind", "key"}, "build": {"id"}, "job": {"id"}, "edge": {"seq", "dep"},
+	"setting": {"space", "name"},
+	"took":    {"channel", "kind", "name"}, "failure": {"channel", "kind", "key"}, "build": {"id"}, "job": {"id"}, "edge": {"seq", "dep"},
 	"ref": {"build", "job"}, "live": {"seq"}, "ended": {"seq"}, "attempt": {"seq", "number"}, "result": {"seq"}, "round": {"number"},
 	"answer": {"request"},
 }

@@ -33,6 +33,13 @@ func (c *checking) class(row []rows.Value) {
 	}
 }
 
+func (c *checking) setting(row []rows.Value) {
+	v, err := codec.DecodeSetting(row[2].Blob)
+	if err == nil && (v.Space != row[0].Text || v.Name != row[1].Text) {
+		c.found("setting", c.key(tableOf("setting"), row), "the space and the name of its row", "its record is of setting %q of space %q", v.Name, v.Space)
+	}
+}
+
 func (c *checking) took(row []rows.Value) {
 	if row[4].Int < 1 {
 		c.found("took", c.key(tableOf("took"), row), "1 or more", "it was learned from %d runs", row[4].Int)

@@ -95,6 +95,7 @@ var faults = []struct {
 	{sql: "UPDATE {s}build SET body = x'ff' WHERE seq = (SELECT max(seq) FROM {s}build)", table: "build", problem: "body cannot be read"},
 	{sql: "UPDATE {s}channel SET body = x'ff'", table: "channel", problem: "body cannot be read"},
 	{sql: "UPDATE {s}worker SET body = x'ff'", table: "worker", problem: "body cannot be read"},
+	{sql: "UPDATE {s}setting SET body = x'ff' WHERE name = 'one'", table: "setting", problem: "body cannot be read"},
 	{sql: "INSERT INTO {s}cached_failure VALUES ('main', 'k', 'else', x'ff')", table: "failure", problem: "body cannot be read"},
 	{sql: "UPDATE {s}feed SET changes = x'ff' WHERE number = 3", table: "round", problem: "changes cannot be read"},
 	{sql: "UPDATE job SET id = x'01' WHERE seq = (SELECT max(seq) FROM job)", table: "job", problem: "id has 1 bytes", lite: true},
@@ -103,6 +104,7 @@ var faults = []struct {
 	{sql: "UPDATE {s}channel SET name = 'else'", table: "channel", problem: `is of channel "main"`},
 	{sql: "UPDATE {s}worker SET name = 'else'", table: "worker", problem: `is of worker "w"`},
 	{sql: "INSERT INTO {s}class VALUES ('main', 'other', '', '', '', 0)", table: "class", problem: "it has no time"},
+	{sql: "UPDATE {s}setting SET name = 'else' WHERE name = 'one'", table: "setting", problem: `is of setting "one" of space "token"`},
 	{sql: "UPDATE {s}took SET count = 0", table: "took", problem: "learned from 0 runs"},
 	{sql: "INSERT INTO {s}cached_failure VALUES ('main', 'k', 'else', x'0300000000000000000000000000')", table: "failure", problem: "its record is of"},
 

@@ -42,6 +42,7 @@ var forms = map[string]form{
 	"answer.at":     moment,
 	"channel.body":  coded(codec.AppendChannel, codec.DecodeChannel),
 	"worker.body":   coded(codec.AppendWorker, codec.DecodeWorker),
+	"setting.body":  coded(codec.AppendSetting, codec.DecodeSetting),
 	"failure.body":  coded(codec.AppendFailure, codec.DecodeFailure),
 	"build.body":    coded(codec.AppendBuild, codec.DecodeBuild),
 	"job.spec":      coded(codec.AppendSpec, codec.DecodeSpec),

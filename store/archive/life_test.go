@@ -56,6 +56,7 @@ func (l *life) use(s storetest.Store, steps int) {
 	c := job.DefaultChannel("main")
 	c.Retry.Delay = time.Microsecond
 	l.must(q.SetChannel(ctx, c))
+	l.must(q.PutSetting(ctx, job.Setting{Space: "token", Name: "one", Body: []byte{l.uses}}, job.Always))
 	l.must(q.SignOff(ctx, "w", session))
 	l.must(q.Register(ctx, job.Worker{Name: "w", Channels: []string{"main"}, Kinds: []string{"k"}, Slots: 6, Session: session}, l.leases...))
 	for range steps {

@@ -71,6 +71,8 @@ func init() {
 		job.WorkerRemoved{},
 		job.ClassMarked{},
 		job.ChannelPut{},
+		job.SettingPut{},
+		job.SettingRemoved{},
 		job.UsagePut{},
 		job.DurationLearned{},
 		job.FailureCached{},

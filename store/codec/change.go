@@ -32,6 +32,8 @@ const (
 	tagFailureCleared
 	tagBuildKept // BuildReferred with Keeps
 	tagJobStaged // JobAdded with Staging
+	tagSettingPut
+	tagSettingRemoved
 )
 
 // write appends the change's number and fields. The fields' functions are called straight, not through a
@@ -114,6 +116,12 @@ func (c *coder) write(change job.Change) {
 	case job.ChannelPut:
 		c.b = append(c.b, tagChannelPut)
 		c.channelPut(&v)
+	case job.SettingPut:
+		c.b = append(c.b, tagSettingPut)
+		c.settingPut(&v)
+	case job.SettingRemoved:
+		c.b = append(c.b, tagSettingRemoved)
+		c.settingRemoved(&v)
 	case job.UsagePut:
 		c.b = append(c.b, tagUsagePut)
 		c.usagePut(&v)
@@ -180,6 +188,10 @@ func (c *coder) read() job.Change {
 		return value(c, (*coder).classMarked)
 	case tagChannelPut:
 		return value(c, (*coder).channelPut)
+	case tagSettingPut:
+		return value(c, (*coder).settingPut)
+	case tagSettingRemoved:
+		return value(c, (*coder).settingRemoved)
 	case tagUsagePut:
 		return value(c, (*coder).usagePut)
 	case tagDurationLearned:
@@ -328,6 +340,15 @@ func (c *coder) classMarked(v *job.ClassMarked) {
 
 func (c *coder) channelPut(v *job.ChannelPut) {
 	c.channel(&v.Channel)
+}
+
+func (c *coder) settingPut(v *job.SettingPut) {
+	c.setting(&v.Setting)
+}
+
+func (c *coder) settingRemoved(v *job.SettingRemoved) {
+	c.string(&v.Space)
+	c.string(&v.Name)
 }
 
 func (c *coder) usagePut(v *job.UsagePut) {

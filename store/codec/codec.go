@@ -10,7 +10,7 @@ import (
 // of an attempt, version 3 the hand-backs of a tally and the class of a cached failure, version 4 the turn of a tally.
 const version = 4
 
-// AppendChanges appends the feed's form of a round's changes to dst: Args, Result and Token are left out,
+// AppendChanges appends the feed's form of a round's changes to dst: Args, Result, Token and the Body of a setting are left out,
 // since whoever watches the feed need not be trusted with them.
 func AppendChanges(dst []byte, changes []job.Change) ([]byte, error) {
 	c := coder{b: append(dst, version), feed: true}
@@ -128,6 +128,16 @@ func AppendChannel(dst []byte, h *job.Channel) []byte {
 
 // DecodeChannel is the inverse of AppendChannel.
 func DecodeChannel(b []byte) (job.Channel, error) { return read(b, "channel", (*coder).channel) }
+
+// AppendSetting appends the form of a Setting to dst, with its Body.
+func AppendSetting(dst []byte, s *job.Setting) []byte {
+	c := begin(dst)
+	c.setting(s)
+	return c.b
+}
+
+// DecodeSetting is the inverse of AppendSetting.
+func DecodeSetting(b []byte) (job.Setting, error) { return read(b, "setting", (*coder).setting) }
 
 // AppendFailure appends the form of a cached failure to dst.
 func AppendFailure(dst []byte, f *job.FailureCached) []byte {

@@ -41,6 +41,8 @@ var samples = []job.Change{
 	job.WorkerRemoved{},
 	job.ClassMarked{},
 	job.ChannelPut{},
+	job.SettingPut{},
+	job.SettingRemoved{},
 	job.UsagePut{},
 	job.DurationLearned{},
 	job.FailureCached{},
@@ -51,6 +53,7 @@ var samples = []job.Change{
 var secret = []string{
 	"job.Record.Ready",
 	"job.Spec.Args", "job.Attempt.Token", "job.AttemptEnd.Result", "job.JobEnded.Result", "job.JobProgress.Result",
+	"job.Setting.Body",
 }
 
 // record is a stored form: encode and decode of one type, with the fields that are stored elsewhere.
@@ -82,6 +85,7 @@ var records = []record{
 	stored(codec.AppendBuild, codec.DecodeBuild),
 	stored(codec.AppendWorker, codec.DecodeWorker),
 	stored(codec.AppendChannel, codec.DecodeChannel),
+	stored(codec.AppendSetting, codec.DecodeSetting),
 	stored(codec.AppendFailure, codec.DecodeFailure),
 }
 

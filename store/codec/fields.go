@@ -200,6 +200,12 @@ func (c *coder) channel(h *job.Channel) {
 	c.strings(&h.PausedKinds)
 }
 
+func (c *coder) setting(s *job.Setting) {
+	c.string(&s.Space)
+	c.string(&s.Name)
+	c.payload(&s.Body)
+}
+
 func (c *coder) failure(f *job.FailureCached) {
 	c.identity(&f.Identity)
 	if !c.reading || c.from >= 3 {

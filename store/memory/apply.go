@@ -55,6 +55,10 @@ func (d *Disk) apply(c job.Change) error {
 		}
 	case job.ChannelPut:
 		d.channels.put(c.Channel.Name, codec.AppendChannel(nil, &c.Channel))
+	case job.SettingPut:
+		d.settings.put(settingKey{c.Space, c.Name}, codec.AppendSetting(nil, &c.Setting))
+	case job.SettingRemoved:
+		d.settings.drop(settingKey{c.Space, c.Name})
 	case job.UsagePut:
 		d.usage.put(slice{c.Channel, c.Group, c.Slice}, c)
 	case job.DurationLearned:

@@ -25,6 +25,9 @@ func (d *Disk) Damage(table, key string) bool {
 		return spoil(d.workers.rows, key, func([]byte) []byte { return spoilt })
 	case "channel":
 		return spoil(d.channels.rows, key, func([]byte) []byte { return spoilt })
+	case "setting":
+		space, name, _ := strings.Cut(key, "/")
+		return spoil(d.settings.rows, settingKey{space, name}, func([]byte) []byte { return spoilt })
 	case "cached_failure":
 		for i := range d.cached.rows {
 			if i.Key == key {

@@ -30,6 +30,7 @@ type Disk struct {
 	workers  table[string, []byte]
 	channels table[string, []byte]
 	classes  table[job.Class, job.Time]
+	settings table[settingKey, []byte]
 	usage    table[slice, job.UsagePut]
 
 	// feed holds the rounds after dropped, in order; answers are in the order in which they came.
@@ -95,6 +96,8 @@ type build struct {
 }
 
 type refKey struct{ build, job job.ID }
+
+type settingKey struct{ space, name string }
 
 type learned struct {
 	took  int64
@@ -194,7 +197,7 @@ type undoable interface {
 
 func (d *Disk) each(f func(undoable)) {
 	for _, t := range []undoable{
-		&d.jobs, &d.jobSeq, &d.builds, &d.refAt, &d.kept, &d.cached, &d.took, &d.workers, &d.channels, &d.classes, &d.usage,
+		&d.jobs, &d.jobSeq, &d.builds, &d.refAt, &d.kept, &d.cached, &d.took, &d.workers, &d.channels, &d.classes, &d.settings, &d.usage,
 	} {
 		f(t)
 	}

@@ -16,7 +16,7 @@ import (
 type snapshot struct {
 	sealed   map[job.ID]bool // of the builds that live jobs were made for
 	head     queue.Head
-	settings []job.Change // channels, classes, workers, usage
+	settings []job.Change // channels, classes, workers, settings, usage
 	builds   []*build
 	refs     [][]job.Ref
 	jobs     []*row
@@ -111,6 +111,14 @@ func (snap *snapshot) set(d *Disk) {
 		}
 		snap.settings = append(snap.settings, job.WorkerPut{Worker: w})
 	}
+	for _, k := range sorted(d.settings.rows, compareSettings) {
+		s, err := codec.DecodeSetting(d.settings.rows[k])
+		if err != nil {
+			snap.corrupt("setting", k.space+"/"+k.name, err)
+			continue
+		}
+		snap.settings = append(snap.settings, job.SettingPut{Setting: s})
+	}
 	for _, k := range sorted(d.usage.rows, compareSlices) {
 		if k.number < queue.FirstSlice(d.at) {
 			continue
@@ -161,6 +169,10 @@ func sorted[K comparable, V any](m map[K]V, compare func(a, b K) int) []K {
 func compareClasses(a, b job.Class) int {
 	return cmp.Or(cmp.Compare(a.Channel, b.Channel), cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.System, b.System),
 		cmp.Compare(a.Features, b.Features), cmp.Compare(a.Pin, b.Pin))
+}
+
+func compareSettings(a, b settingKey) int {
+	return cmp.Or(cmp.Compare(a.space, b.space), cmp.Compare(a.name, b.name))
 }
 
 func compareSlices(a, b slice) int {

@@ -23,7 +23,7 @@ type life struct {
 	sure time.Time // until then nobody else can be the owner
 }
 
-// live starts the owner's life. began is a moment before the owner's row was written.
+// live starts the owner's life. began is a moment before anybody could see the owner's row.
 func live(epoch int64, began time.Time, connect func(context.Context) (*pgx.Conn, error)) *life {
 	ctx, stop := context.WithCancel(context.Background())
 	l := &life{

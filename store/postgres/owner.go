@@ -51,7 +51,7 @@ func readClaim(ctx context.Context, c querier) (k claim, err error) {
 // taken is how the caller became the owner.
 type taken struct {
 	epoch int64
-	began time.Time // a moment before the owner's row was written
+	began time.Time // a moment before anybody could see the owner's row
 }
 
 // take makes the caller the owner. It waits for an owner's sign of life: if there is one, the error is a *queue.HeldError; if
@@ -86,8 +86,13 @@ func take(ctx context.Context, c *pgx.Conn, inherit func(*queue.HeldError) error
 		if _, err := tx.Exec(ctx, "SELECT pg_advisory_xact_lock(hashtext('headrace owner'))"); err != nil {
 			return err
 		}
-		if err := migrate(ctx, tx, steps); err != nil {
+		if version, err = schemaVersion(ctx, tx, len(steps)); err != nil {
 			return err
+		}
+		if version == 0 {
+			if err := migrate(ctx, tx, steps); err != nil {
+				return err
+			}
 		}
 		now, err := readClaim(ctx, tx)
 		if err != nil {
@@ -96,9 +101,14 @@ func take(ctx context.Context, c *pgx.Conn, inherit func(*queue.HeldError) error
 		if now.epoch != seen.epoch || now.beats != seen.beats {
 			return &now.held
 		}
-		// Not sooner: what was waited for above would count as this owner's own silence.
+		// The owner's row first: one that still commits, as on a new connection after its backend was ended, is waited for here, and finds
+		// its epoch over from then on. Steps lock whole tables: with those taken before, each would wait for the other.
+		if t.epoch, err = raise(ctx, tx); err != nil {
+			return err
+		}
+		err = migrate(ctx, tx, steps)
+		// Not sooner: what was waited for above would count as this owner's own silence, and nobody sees its row before the end.
 		t.began = time.Now()
-		t.epoch, err = raise(ctx, tx)
 		return err
 	})
 	return t, err

@@ -211,7 +211,7 @@ func TestStatementsAreLedByAnIndex(t *testing.T) {
 		t.Fatal(err)
 	}
 	through := map[rows.Query]string{
-		rows.Channels: "channel", rows.Classes: "class", rows.Workers: "worker",
+		rows.Channels: "channel", rows.Classes: "class", rows.Workers: "worker", rows.Settings: "setting",
 		rows.GetHead: "feed", // the newest row alone
 	}
 	for _, w := range rows.Wholes { // These read all there is.

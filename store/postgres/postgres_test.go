@@ -69,6 +69,7 @@ var damages = map[string]string{
 	"build":          "UPDATE headrace.build SET body = decode('ff', 'hex') WHERE id::text = $1",
 	"channel":        "UPDATE headrace.channel SET body = decode('ff', 'hex') WHERE name = $1",
 	"worker":         "UPDATE headrace.worker SET body = decode('ff', 'hex') WHERE name = $1",
+	"setting":        "UPDATE headrace.setting SET body = decode('ff', 'hex') WHERE space || '/' || name = $1",
 	"cached_failure": "UPDATE headrace.cached_failure SET body = decode('ff', 'hex') WHERE key = $1",
 	"feed":           "UPDATE headrace.feed SET changes = decode('ff', 'hex') WHERE number::text = $1",
 }

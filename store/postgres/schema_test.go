@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"strings"
 	"testing"
@@ -54,15 +55,22 @@ func TestDatabaseThatIsNotForThisHeadrace(t *testing.T) {
 	}
 }
 
-// The database was written by the code of that schema version, with its dump: jobs in each state, builds, attempts, results, a
+// The databases were written by the code of those schema versions, with their dumps: jobs in each state, builds, attempts, results, a
 // remembered failure, answers and the feed.
 func TestOldDatabaseIsUpgraded(t *testing.T) {
 	t.Parallel()
-	old, err := os.ReadFile("testdata/version1.sql")
-	if err != nil {
-		t.Fatal(err)
+	for _, version := range []int{1, 2} {
+		t.Run(fmt.Sprint("version ", version), func(t *testing.T) {
+			t.Parallel()
+			testUpgrade(t, version)
+		})
 	}
-	want, err := os.ReadFile("testdata/version1.jsonl")
+}
+
+// oldDatabase makes a database that is kept.
+func oldDatabase(t *testing.T, version int) string {
+	t.Helper()
+	old, err := os.ReadFile(fmt.Sprintf("testdata/version%d.sql", version))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -71,7 +79,16 @@ func TestOldDatabaseIsUpgraded(t *testing.T) {
 		t.Fatal(err)
 	}
 	script(t, address, string(old))
-	if r, err := postgres.OpenReadOnly(t.Context(), address); err == nil || !strings.Contains(err.Error(), "version 1 and version") {
+	return address
+}
+
+func testUpgrade(t *testing.T, version int) {
+	want, err := os.ReadFile(fmt.Sprintf("testdata/version%d.jsonl", version))
+	if err != nil {
+		t.Fatal(err)
+	}
+	address := oldDatabase(t, version)
+	if r, err := postgres.OpenReadOnly(t.Context(), address); err == nil || !strings.Contains(err.Error(), fmt.Sprintf("version %d and version", version)) {
 		t.Errorf("to read an old store: %v, %v; want an error that names its version", r, err)
 	}
 	for range 2 {
@@ -104,6 +121,76 @@ func TestOldDatabaseIsUpgraded(t *testing.T) {
 	}
 	if err := s.Commit(t.Context(), &queue.Batch{Number: head.Number + 1}); err != nil {
 		t.Errorf("the next batch: %v", err)
+	}
+}
+
+// Whoever brings the schema up to date is the owner by then: the last one, of which nothing was heard, is in the middle of a commit,
+// which goes through whole before that, and none does after it.
+func TestUpgradeWaitsForTheLastOwnersCommit(t *testing.T) {
+	t.Parallel()
+	address := oldDatabase(t, 2)
+	run(t, address, "UPDATE headrace.owner SET epoch = 70")
+	run(t, address, "UPDATE headrace.life SET epoch = 70, beats = 5")
+	old, err := pgx.Connect(t.Context(), address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer old.Close(context.Background()) //nolint:errcheck // nothing rests on it
+	do := func(sql string) error {
+		_, err := old.Exec(t.Context(), sql, pgx.QueryExecModeSimpleProtocol)
+		return err
+	}
+	if err := do("BEGIN; SELECT headrace.own(70)"); err != nil {
+		t.Fatal(err)
+	}
+	type opened struct {
+		s   *postgres.Store
+		err error
+	}
+	done := make(chan opened, 1)
+	go func() {
+		s, err := postgres.Open(t.Context(), address, postgres.Options{})
+		done <- opened{s, err}
+	}()
+	until(t, address, "SELECT EXISTS (SELECT FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock')")
+	if err := do(`INSERT INTO headrace.job (seq, id, at, channel, kind, name, spec) VALUES (9000, gen_random_uuid(), 1, 'c', 'k', 'n', '');
+		INSERT INTO headrace.build (seq, id, at, name, priority, active, staged, outcome, ended, body) VALUES (9001, gen_random_uuid(), 1, 'n', 0, true, false, 1, 1, '');
+		COMMIT`); err != nil {
+		t.Errorf("the commit under way: %v", err)
+	}
+	o := <-done
+	if o.err != nil {
+		t.Fatal(o.err)
+	}
+	defer o.s.Close() //nolint:errcheck // its database goes away
+	if n := run(t, address, "SELECT FROM headrace.job WHERE seq = 9000"); n != 1 {
+		t.Error("what was committed before is gone")
+	}
+	if n := run(t, address, "SELECT FROM headrace.setting"); n != 0 {
+		t.Errorf("%d settings in an upgraded store", n)
+	}
+	if err := do("BEGIN; SELECT headrace.own(70)"); err == nil || !strings.Contains(err.Error(), "epoch 70 is over") {
+		t.Errorf("a commit of the last owner after the upgrade: %v", err)
+	}
+}
+
+// A store that has an owner is not upgraded.
+func TestOwnedDatabaseIsNotUpgraded(t *testing.T) {
+	t.Parallel()
+	address := database(t)
+	s, err := postgres.Open(t.Context(), address, postgres.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close() //nolint:errcheck // its database goes away
+	run(t, address, "DROP TABLE headrace.setting")
+	run(t, address, "UPDATE headrace.version SET version = 2")
+	var held *queue.HeldError
+	if other, err := postgres.Open(t.Context(), address, postgres.Options{}); !errors.As(err, &held) {
+		t.Errorf("Open beside an owner: %v, %v; want a HeldError", other, err)
+	}
+	if n := run(t, address, "SELECT FROM headrace.version WHERE version = 2"); n != 1 {
+		t.Error("the store was upgraded under its owner")
 	}
 }
 

@@ -77,6 +77,10 @@ var statements = [rows.Count]statement{
 	rows.DropClass: {sql: `DELETE FROM headrace.class c USING unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::text[])
 		AS k (channel, kind, system, features, pin) WHERE c.channel = k.channel AND c.kind = k.kind AND c.system = k.system
 		AND c.features = k.features AND c.pin = k.pin`},
+	rows.PutSetting: {sql: `INSERT INTO headrace.setting SELECT * FROM unnest($1::text[], $2::text[], $3::bytea[])
+		ON CONFLICT (space, name) DO UPDATE SET body = excluded.body`},
+	rows.DropSetting: {sql: `DELETE FROM headrace.setting s USING unnest($1::text[], $2::text[]) AS k (space, name)
+		WHERE s.space = k.space AND s.name = k.name`},
 	// Usage and learned durations are added anew, and the row that was there is taken out by its whole key: a search for it
 	// would pass all that were there before, for as long as somebody can still see them.
 	rows.PutUsage: {sql: `WITH k AS MATERIALIZED (SELECT * FROM unnest($1::bigint[], $2::text[], $3::text[], $4::bigint[], $5::bigint[], $6::bigint[], $7::bigint[])
@@ -131,6 +135,7 @@ var statements = [rows.Count]statement{
 	rows.Channels: {sql: `SELECT name, body FROM headrace.channel ORDER BY name`},
 	rows.Classes:  {sql: `SELECT channel, kind, system, features, pin, since FROM headrace.class ORDER BY channel, kind, system, features, pin`},
 	rows.Workers:  {sql: `SELECT name, body FROM headrace.worker ORDER BY name`},
+	rows.Settings: {sql: `SELECT space, name, body FROM headrace.setting ORDER BY space, name`},
 	rows.Usage: {sql: `SELECT DISTINCT ON (u.slice, u.channel, u.grp) k.n, u.slice, u.channel, u.grp, u.used
 		FROM unnest($1::bigint[]) WITH ORDINALITY AS k (slice, n) JOIN headrace.usage u ON u.slice >= k.slice
 		ORDER BY u.slice, u.channel, u.grp, u.round DESC`},
@@ -184,6 +189,7 @@ var statements = [rows.Count]statement{
 	rows.AllChannels: {sql: `SELECT name, body FROM headrace.channel`},
 	rows.AllWorkers:  {sql: `SELECT name, body FROM headrace.worker`},
 	rows.AllClasses:  {sql: `SELECT channel, kind, system, features, pin, since FROM headrace.class`},
+	rows.AllSettings: {sql: `SELECT space, name, body FROM headrace.setting`},
 	rows.AllUsage:    {sql: `SELECT DISTINCT ON (slice, channel, grp) slice, channel, grp, used FROM headrace.usage ORDER BY slice, channel, grp, round DESC`},
 	rows.AllTook:     {sql: `SELECT DISTINCT ON (channel, kind, name) channel, kind, name, took, count FROM headrace.took ORDER BY channel, kind, name, count DESC`},
 	rows.AllFailures: {sql: `SELECT channel, kind, key, body FROM headrace.cached_failure`},

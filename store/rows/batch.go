@@ -40,6 +40,7 @@ type Batch struct {
 	channels map[string]*job.Channel
 	workers  map[string]*job.Worker // nil: removed
 	classes  map[job.Class]job.Time
+	settings map[settingKey]*job.Setting // nil: removed
 	usage    map[usageKey]time.Duration
 	took     map[job.Series]learned
 	failures map[job.Identity]*job.FailureCached // nil: cleared
@@ -54,6 +55,8 @@ type Batch struct {
 	row  []Value
 	keys keys
 }
+
+type settingKey struct{ space, name string }
 
 type usageKey struct {
 	slice          int64
@@ -108,6 +111,7 @@ func (b *Batch) reset(t Tables, v *queue.Batch) {
 		b.known, b.drops = map[job.ID]bool{}, map[job.ID]drop{}
 		b.channels, b.workers = map[string]*job.Channel{}, map[string]*job.Worker{}
 		b.classes, b.failures = map[job.Class]job.Time{}, map[job.Identity]*job.FailureCached{}
+		b.settings = map[settingKey]*job.Setting{}
 		b.usage, b.took = map[usageKey]time.Duration{}, map[job.Series]learned{}
 	}
 	clear(b.at)
@@ -138,6 +142,7 @@ func (b *Batch) forget() {
 	clear(b.channels)
 	clear(b.workers)
 	clear(b.classes)
+	clear(b.settings)
 	clear(b.usage)
 	clear(b.failures)
 	b.refs = b.refs[:0]
@@ -178,6 +183,10 @@ func (b *Batch) apply(c job.Change) error {
 		b.workers[c.Worker.Name] = &c.Worker
 	case job.WorkerRemoved:
 		b.workers[c.Name] = nil
+	case job.SettingPut:
+		b.settings[settingKey{c.Space, c.Name}] = &c.Setting
+	case job.SettingRemoved:
+		b.settings[settingKey{c.Space, c.Name}] = nil
 	case job.UsagePut:
 		b.usage[usageKey{c.Slice, c.Channel, c.Group}] = c.Used
 	case job.DurationLearned:
@@ -200,7 +209,7 @@ func (b *Batch) apply(c job.Change) error {
 // flush writes what was gathered.
 func (b *Batch) flush() error {
 	for _, write := range []func() error{
-		b.flushLive, b.flushBuilds, b.flushRefs, b.flushSettings, b.flushUsage, b.flushFailures, b.t.Flush,
+		b.flushLive, b.flushBuilds, b.flushRefs, b.flushPolicies, b.flushSettings, b.flushUsage, b.flushFailures, b.t.Flush,
 	} {
 		if err := write(); err != nil {
 			return err
@@ -210,7 +219,7 @@ func (b *Batch) flush() error {
 	return nil
 }
 
-func (b *Batch) flushSettings() error {
+func (b *Batch) flushPolicies() error {
 	for name, c := range b.channels {
 		if err := b.put(PutChannel, text(name), blob(codec.AppendChannel(nil, c))); err != nil {
 			return err
@@ -233,6 +242,21 @@ func (b *Batch) flushSettings() error {
 			err = b.put(DropClass, text(k.Channel), text(k.Kind), text(k.System), text(k.Features), text(k.Pin))
 		} else {
 			err = b.put(PutClass, text(k.Channel), text(k.Kind), text(k.System), text(k.Features), text(k.Pin), number(since))
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (b *Batch) flushSettings() error {
+	for k, s := range b.settings {
+		var err error
+		if s == nil {
+			err = b.put(DropSetting, text(k.space), text(k.name))
+		} else {
+			err = b.put(PutSetting, text(k.space), text(k.name), blob(codec.AppendSetting(nil, s)))
 		}
 		if err != nil {
 			return err

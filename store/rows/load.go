@@ -118,6 +118,7 @@ func (l *loading) run() error {
 		Ask{Channels, 0, nil, l.channel},
 		Ask{Classes, 0, nil, l.class},
 		Ask{Workers, 0, nil, l.worker},
+		Ask{Settings, 0, nil, l.setting},
 		Ask{Usage, 1, []Value{number(queue.FirstSlice(h.At))}, l.usage},
 		Ask{LiveBuilds, 0, nil, func(_ int, c Columns) error {
 			b := l.readBuild(c)
@@ -160,6 +161,16 @@ func (l *loading) worker(_ int, c Columns) error {
 		return nil
 	}
 	return l.fn(job.WorkerPut{Worker: v})
+}
+
+func (l *loading) setting(_ int, c Columns) error {
+	space, name := c.Text(), c.Text()
+	v, err := codec.DecodeSetting(c.Bytes())
+	if err != nil {
+		l.corrupt("setting", space+"/"+name, err)
+		return nil
+	}
+	return l.fn(job.SettingPut{Setting: v})
 }
 
 func (l *loading) usage(_ int, c Columns) error {

@@ -44,6 +44,10 @@ const (
 	PutClass
 	// DropClass: channel, kind, system, features, pin.
 	DropClass
+	// PutSetting: space, name, body; the first two are the key.
+	PutSetting
+	// DropSetting: space, name.
+	DropSetting
 	// PutUsage: slice, channel, group, used; the first three are the key.
 	PutUsage
 	// PutTook: channel, kind, name, took, count; the first three are the key.
@@ -106,6 +110,8 @@ const (
 	Classes
 	// Workers gives name, body, by name.
 	Workers
+	// Settings gives space, name, body, by the first two.
+	Settings
 	// Usage: slice. It gives slice, channel, group, used, of that one and those after, by the first three.
 	Usage
 	// LiveBuilds gives Build's columns, by seq.
@@ -158,6 +164,8 @@ const (
 	AllWorkers
 	// AllClasses: see AllChannels.
 	AllClasses
+	// AllSettings: see AllChannels.
+	AllSettings
 	// AllUsage: see AllChannels.
 	AllUsage
 	// AllTook: see AllChannels.

@@ -40,6 +40,7 @@ var Wholes = [...]*Whole{
 	{"class", []Column{
 		texts("channel"), texts("kind"), texts("system"), texts("features"), texts("pin"), integer("since"),
 	}, AllClasses, PutClass, 5},
+	{"setting", []Column{texts("space"), texts("name"), octets("body")}, AllSettings, PutSetting, 2},
 	{"usage", []Column{integer("slice"), texts("channel"), texts("group"), integer("used")}, AllUsage, PutUsage, 3},
 	{"took", []Column{texts("channel"), texts("kind"), texts("name"), integer("took"), integer("count")}, AllTook, PutTook, 3},
 	{"failure", []Column{texts("channel"), texts("kind"), texts("key"), octets("body")}, AllFailures, PutFailure, 3},

@@ -26,7 +26,7 @@ type gathering struct {
 // keyed has the columns by which statements name a record.
 var keyed = map[rows.Query][]int{
 	rows.PutLive: {8}, rows.DropLive: {0}, rows.PutAttempt: {0, 1}, rows.PutProgress: {0}, rows.PutResult: {0}, rows.PutBuild: {5},
-	rows.PutRef: {0, 1}, rows.PutChannel: {0}, rows.PutWorker: {0}, rows.PutClass: {0, 1, 2, 3, 4}, rows.PutUsage: {0, 1, 2},
+	rows.PutRef: {0, 1}, rows.PutChannel: {0}, rows.PutWorker: {0}, rows.PutClass: {0, 1, 2, 3, 4}, rows.PutUsage: {0, 1, 2}, rows.PutSetting: {0, 1},
 	rows.PutTook: {0, 1, 2}, rows.PutFailure: {0, 1, 2},
 }
 

@@ -120,7 +120,7 @@ func TestStatementsAreLedByAnIndex(t *testing.T) {
 	t.Parallel()
 	s, _ := openFile(t)
 	through := map[rows.Query]string{
-		rows.GetHead: "head", rows.PutHead: "head", rows.Channels: "channel", rows.Classes: "class", rows.Workers: "worker", rows.LiveBuilds: "b", rows.LiveJobs: "l",
+		rows.GetHead: "head", rows.PutHead: "head", rows.Channels: "channel", rows.Classes: "class", rows.Workers: "worker", rows.Settings: "setting", rows.LiveBuilds: "b", rows.LiveJobs: "l",
 		// These stop after a few rows.
 		rows.OldRounds: "feed", rows.OldAnswers: "answer",
 	}

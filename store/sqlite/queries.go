@@ -89,6 +89,8 @@ var queries = [statements]string{
 	rows.PutClass: `INSERT OR REPLACE INTO class (channel, kind, system, features, pin, since)
 		VALUES (?, ?, ?, ?, ?, ?)`,
 	rows.DropClass:   `DELETE FROM class WHERE channel = ? AND kind = ? AND system = ? AND features = ? AND pin = ?`,
+	rows.PutSetting:  `INSERT OR REPLACE INTO setting (space, name, body) VALUES (?, ?, ?)`,
+	rows.DropSetting: `DELETE FROM setting WHERE space = ? AND name = ?`,
 	rows.PutUsage:    `INSERT OR REPLACE INTO usage (slice, channel, grp, used) VALUES (?, ?, ?, ?)`,
 	rows.PutTook:     `INSERT OR REPLACE INTO took (channel, kind, name, took, count) VALUES (?, ?, ?, ?, ?)`,
 	rows.PutFailure:  `INSERT OR REPLACE INTO cached_failure (channel, kind, key, body) VALUES (?, ?, ?, ?)`,
@@ -98,6 +100,7 @@ var queries = [statements]string{
 	rows.Classes: `SELECT channel, kind, system, features, pin, since FROM class
 		ORDER BY channel, kind, system, features, pin`,
 	rows.Workers:    `SELECT name, body FROM worker ORDER BY name`,
+	rows.Settings:   `SELECT space, name, body FROM setting ORDER BY space, name`,
 	rows.Usage:      `SELECT slice, channel, grp, used FROM usage WHERE slice >= ? ORDER BY slice, channel, grp`,
 	rows.LiveBuilds: `SELECT ` + buildColumns + ` FROM build b WHERE outcome = 0 ORDER BY seq`,
 	rows.LiveJobs: `SELECT ` + recordColumns + ` FROM live l CROSS JOIN job j ON j.seq = l.seq
@@ -132,6 +135,7 @@ var queries = [statements]string{
 	rows.AllChannels: `SELECT name, body FROM channel`,
 	rows.AllWorkers:  `SELECT name, body FROM worker`,
 	rows.AllClasses:  `SELECT channel, kind, system, features, pin, since FROM class`,
+	rows.AllSettings: `SELECT space, name, body FROM setting`,
 	rows.AllUsage:    `SELECT slice, channel, grp, used FROM usage`,
 	rows.AllTook:     `SELECT channel, kind, name, took, count FROM took`,
 	rows.AllFailures: `SELECT channel, kind, key, body FROM cached_failure`,

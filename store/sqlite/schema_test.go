@@ -37,7 +37,7 @@ func oldID(kind, n byte) (id job.ID) {
 
 // The files were written by the code of those schema versions: three jobs of which one has ended and one runs, a build
 // that wants two of them, a worker, a channel, four rounds. That of version 3 has a fifth round, with a staged build and its
-// job, and answers.
+// job, and answers; that of version 4 a sixth besides, with a job of another channel.
 func TestOldFileIsUpgraded(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -48,6 +48,7 @@ func TestOldFileIsUpgraded(t *testing.T) {
 	}{
 		{1, queue.Head{Number: 4, Seq: 4}, []string{"main", "w", "build", "job 2", "job 3"}, []string{"key", "key"}},
 		{3, queue.Head{Number: 5, Seq: 7}, []string{"main", "w", "build", "staged", "job 2", "job 3", "job 7"}, []string{"key 2", "key 3", ""}},
+		{4, queue.Head{Number: 6, Seq: 8}, []string{"main", "w", "build", "staged", "job 2", "job 3", "job 7", "job 8"}, []string{"key 2", "key 3", "", "key 8"}},
 	} {
 		t.Run(fmt.Sprint("version ", c.version), func(t *testing.T) {
 			t.Parallel()

@@ -73,6 +73,7 @@ var damages = map[string]string{
 	"build":          "UPDATE build SET body = x'ff' WHERE lower(hex(id)) = ?",
 	"worker":         "UPDATE worker SET body = x'ff' WHERE name = ?",
 	"channel":        "UPDATE channel SET body = x'ff' WHERE name = ?",
+	"setting":        "UPDATE setting SET body = x'ff' WHERE space || '/' || name = ?",
 	"cached_failure": "UPDATE cached_failure SET body = x'ff' WHERE key = ?",
 	"feed":           "UPDATE feed SET changes = x'ff' WHERE number = CAST(? AS INTEGER)",
 }

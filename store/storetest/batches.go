@@ -31,6 +31,7 @@ func testImpossible(t *testing.T, p *place) {
 		job.JobDeleted{Job: jobID(4)},
 		job.JobKept{Job: jobID(2), Seq: 2},
 		job.ChannelPut{Channel: job.DefaultChannel("c")},
+		job.SettingPut{Setting: job.Setting{Space: "s", Name: "n"}},
 		job.UsagePut{Group: "g", Slice: int64(start) / 1_800_000_000},
 		cleared(1),
 		job.ClassMarked{Since: 1},

@@ -201,31 +201,35 @@ func testDamagedBuild(t *testing.T, p *place) {
 	same(t, "loaded", []job.Change{job.BuildAdded{BuildRecord: buildRecord(2)}, loaded(record(1)), loaded(made.Record)}, changes)
 }
 
-// Workers, channels and cached failures that cannot be read are as if they were not there, until they are put anew.
+// Workers, channels, settings and cached failures that cannot be read are as if they were not there, until they are put anew.
 func testDamagedSettings(t *testing.T, p *place) {
 	channel := func(name string) job.ChannelPut { return job.ChannelPut{Channel: job.DefaultChannel(name)} }
 	worker := func(name string) job.WorkerPut {
 		return job.WorkerPut{Worker: job.Worker{Name: name, Slots: 1}}
 	}
+	setting := func(name string) job.SettingPut {
+		return job.SettingPut{Setting: job.Setting{Space: "s", Name: name, Body: []byte("body")}}
+	}
 	failure := func(key string) job.FailureCached {
 		return job.FailureCached{Identity: job.Identity{Channel: "c", Kind: "k", Key: key}, Job: jobID(1), Outcome: job.Failed}
 	}
-	p.commit(t, channel("a"), channel("b"), worker("a"), worker("b"), failure("a"), failure("b"))
+	p.commit(t, channel("a"), channel("b"), worker("a"), worker("b"), setting("a"), setting("b"), failure("a"), failure("b"))
 	for _, table := range []string{"channel", "worker", "cached_failure"} {
 		p.damage(t, table, "a")
 	}
+	p.damage(t, "setting", "s/a")
 	head, changes := load(t, p.Store)
-	same(t, "loaded", []job.Change{channel("b"), worker("b")}, changes)
-	sameCorrupt(t, []queue.Corrupt{{Table: "channel", Key: "a"}, {Table: "worker", Key: "a"}}, head)
+	same(t, "loaded", []job.Change{channel("b"), worker("b"), setting("b")}, changes)
+	sameCorrupt(t, []queue.Corrupt{{Table: "channel", Key: "a"}, {Table: "worker", Key: "a"}, {Table: "setting", Key: "s/a"}}, head)
 	ask := &queue.Query{Cached: []job.Identity{failure("a").Identity, failure("b").Identity}}
 	b := failure("b")
 	same(t, "cached", map[job.Identity]*job.FailureCached{b.Identity: &b}, lookup(t, p.Store, ask).Cached)
 
-	p.commit(t, channel("a"), worker("a"), failure("a"))
+	p.commit(t, channel("a"), worker("a"), setting("a"), failure("a"))
 	p.reopen(t)
 	head, changes = load(t, p.Store)
 	sameCorrupt(t, nil, head)
-	same(t, "loaded", []job.Change{channel("a"), channel("b"), worker("a"), worker("b")}, changes)
+	same(t, "loaded", []job.Change{channel("a"), channel("b"), worker("a"), worker("b"), setting("a"), setting("b")}, changes)
 	same(t, "cached", 2, len(lookup(t, p.Store, ask).Cached))
 }
 

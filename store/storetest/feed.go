@@ -50,7 +50,8 @@ func testSecrets(t *testing.T, p *place) {
 	r.Last, r.Running = &a.Attempt, true
 	p.commit(t, job.JobAdded{Record: r}, job.JobProgress{Job: jobID(1), Seq: 1, Result: []byte("hush")})
 	p.commit(t, job.JobRetried{Job: jobID(1), Seq: 1, Attempt: a}, started(1, 2))
-	p.commit(t, job.JobEnded{Job: jobID(1), Seq: 1, End: job.End{Outcome: job.Succeeded}, Attempt: &a, Result: []byte("hush")})
+	p.commit(t, job.JobEnded{Job: jobID(1), Seq: 1, End: job.End{Outcome: job.Succeeded}, Attempt: &a, Result: []byte("hush")},
+		job.SettingPut{Setting: job.Setting{Space: "token", Name: "n", Body: []byte("hush")}})
 	rounds, err := p.Store.Feed(t.Context(), 0, 10)
 	if err != nil || len(rounds) != 3 {
 		t.Fatalf("Feed gives %d rounds, %v", len(rounds), err)
@@ -62,6 +63,8 @@ func testSecrets(t *testing.T, p *place) {
 			}
 		}
 	}
+	put := job.SettingPut{Setting: job.Setting{Space: "token", Name: "n"}}
+	same(t, "the setting in the feed", []job.Change{put}, rounds[2].Changes[1:])
 	for _, token := range []job.Token{
 		rounds[0].Changes[0].(job.JobAdded).Last.Token, rounds[1].Changes[0].(job.JobRetried).Attempt.Token,
 		rounds[1].Changes[1].(job.JobStarted).Attempt.Token, rounds[2].Changes[0].(job.JobEnded).Attempt.Token,
@@ -79,6 +82,8 @@ func flat(c job.Change) any {
 		return string(c.Spec.Args)
 	case job.JobProgress:
 		return string(c.Result)
+	case job.SettingPut:
+		return string(c.Body)
 	case job.JobRetried:
 		return string(c.Attempt.Result)
 	case job.JobEnded:

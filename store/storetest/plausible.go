@@ -186,7 +186,7 @@ func (w *world) aboutBuild() []job.Change {
 
 func (w *world) setting() job.Change {
 	i := job.Identity{Channel: w.channel(), Kind: "command", Key: w.key()}
-	switch w.pick(8) {
+	switch w.pick(10) {
 	case 0:
 		return job.WorkerPut{Worker: job.Worker{Name: w.text(), Kinds: w.strings(), Slots: w.small(), Speed: 0.5, Delay: time.Duration(w.count())}}
 	case 1:
@@ -202,6 +202,10 @@ func (w *world) setting() job.Change {
 		return job.DurationLearned{Series: job.Series{Channel: i.Channel, Name: i.Key}, Took: time.Duration(w.count())}
 	case 6:
 		return job.FailureCached{Identity: i, Class: job.Class{System: w.text()}, Job: jobID(1), Outcome: w.outcome(), At: w.at, Until: job.Time(w.count()), Message: w.text()}
+	case 7:
+		return job.SettingPut{Setting: job.Setting{Space: w.channel(), Name: w.text(), Body: w.bytes()}}
+	case 8:
+		return job.SettingRemoved{Space: w.channel(), Name: w.text()}
 	}
 	return job.FailureCleared{Identity: i}
 }

@@ -24,6 +24,10 @@ func testSettings(t *testing.T, p *place) {
 	class := func(name string, since job.Time) job.ClassMarked {
 		return job.ClassMarked{Class: job.Class{Channel: name, Kind: "k", System: "s", Features: "a b", Pin: "p"}, Since: since}
 	}
+	setting := func(space, name, body string) job.SettingPut {
+		return job.SettingPut{Setting: job.Setting{Space: space, Name: name, Body: []byte(body)}}
+	}
+	gone := func(space, name string) job.SettingRemoved { return job.SettingRemoved{Space: space, Name: name} }
 	now := int64(start) / int64(job.UsageSlice/time.Microsecond)
 	usage := func(back int64, group string, used time.Duration) job.UsagePut {
 		return job.UsagePut{Channel: "main", Group: group, Slice: now - back, Used: used}
@@ -32,23 +36,27 @@ func testSettings(t *testing.T, p *place) {
 	old.Worker.Slots = 1
 	p.commit(t, channel("b"), channel("a"), old, worker("a"), worker("b"), worker("c"), job.WorkerRemoved{Name: "c"},
 		class("b", start), class("a", start), class("c", start), class("c", 0),
+		setting("token", "b", "secret"), setting("token", "a", "old"), setting("token", "a", "new"), setting("schedule", "a", ""),
+		setting("token", "c", "x"), gone("token", "c"),
 		usage(1, "g", time.Minute), usage(0, "g", time.Second), usage(0, "a", time.Hour), usage(0, "g", time.Hour))
 	for range 2 {
 		p.reopen(t)
 		_, changes := load(t, p.Store)
 		same(t, "settings", []job.Change{
 			channel("a"), channel("b"), class("a", start), class("b", start), worker("a"), worker("b"),
+			setting("schedule", "a", ""), setting("token", "a", "new"), setting("token", "b", "secret"),
 			usage(1, "g", time.Minute), usage(0, "a", time.Hour), usage(0, "g", time.Hour),
 		}, changes)
 	}
 	paused := channel("a")
 	paused.Channel.Paused = false
 	p.commit(t, paused, job.WorkerRemoved{Name: "a"}, worker("d"), job.WorkerRemoved{Name: "d"}, job.WorkerRemoved{Name: "never"},
+		gone("token", "b"), gone("token", "never"), gone("schedule", "a"), setting("schedule", "a", "again"),
 		class("a", 0), class("never", 0), usage(1, "g", time.Hour))
 	p.reopen(t)
 	_, changes := load(t, p.Store)
 	same(t, "settings", []job.Change{
-		paused, channel("b"), class("b", start), worker("b"),
+		paused, channel("b"), class("b", start), worker("b"), setting("schedule", "a", "again"), setting("token", "a", "new"),
 		usage(1, "g", time.Hour), usage(0, "a", time.Hour), usage(0, "g", time.Hour),
 	}, changes)
 }

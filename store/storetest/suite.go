@@ -20,7 +20,7 @@ type Reopener interface {
 	Open(t testing.TB) Store
 	// Damage makes a stored record unreadable, as a bad disk might. The next use of the place is Open. The tables,
 	// and what names a record there: job, live, ended (what never changes of a job, what does, and its end: a job's ID),
-	// attempt (the job's ID, a slash and the number), build (its ID), worker, channel (a name), cached_failure (a key),
+	// attempt (the job's ID, a slash and the number), build (its ID), worker, channel (a name), setting (space, a slash and the name), cached_failure (a key),
 	// feed (a number).
 	Damage(t testing.TB, table, key string)
 	// Close frees the place and the stores on it.
