@@ -121,11 +121,16 @@ func (c *Client) exchange(ctx context.Context, k *call, text []byte, v any) erro
 	}
 	defer response.Body.Close() // Only read from.
 	if v == nil {
-		_, err = io.Copy(io.Discard, response.Body) // so that the connection can be used again
-	} else {
-		err = json.NewDecoder(response.Body).Decode(v)
+		if _, err := io.Copy(io.Discard, response.Body); err != nil { // so that the connection can be used again
+			return lost(ctx, k, err)
+		}
+		return nil
 	}
-	if err != nil {
+	return decode(ctx, k, response.Body, v)
+}
+
+func decode(ctx context.Context, k *call, from io.Reader, v any) error {
+	if err := json.NewDecoder(from).Decode(v); err != nil {
 		return lost(ctx, k, err)
 	}
 	return nil

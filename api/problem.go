@@ -100,8 +100,6 @@ var (
 	ErrTooLarge = errors.New("too large")
 	// ErrMismatch: what was uploaded is not what was announced, or does not go on where the server's part ends.
 	ErrMismatch = errors.New("does not match")
-	// ErrExists: there is one of that name already.
-	ErrExists = errors.New("exists already")
 	// ErrGone: the log or artifact is not kept any more, or never was.
 	ErrGone = errors.New("not kept")
 	// ErrVersion: the worker speaks a version of the protocol that the server does not.
@@ -125,7 +123,7 @@ var kinds = [...]kind{
 	{"too-many-requests", http.StatusTooManyRequests, "Too many requests", ErrTooMany},
 	{"too-large", http.StatusRequestEntityTooLarge, "Too large", ErrTooLarge},
 	{"mismatch", http.StatusConflict, "Does not match", ErrMismatch},
-	{"exists", http.StatusConflict, "Exists already", ErrExists},
+	{"exists", http.StatusConflict, "Exists already", job.ErrExists},
 	{"gone", http.StatusNotFound, "Not kept", ErrGone},
 	{"version", http.StatusConflict, "Protocol version not supported", ErrVersion},
 	{"request-reused", http.StatusConflict, "Idempotency-Key used for another request", queue.ErrRequest},

@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/sha256"
 	"fmt"
-	"net/http"
 	"slices"
 
 	"github.com/headrace/headrace/api"
@@ -115,22 +114,3 @@ func (s *Server) requested(ctx context.Context) (context.Context, error) {
 type keyKey struct{}
 
 const maxKey = 256
-
-// guard lets requests in.
-type guard struct{}
-
-func (g *guard) init() {}
-
-// guarded finds out whose each request is.
-func (s *Server) guarded(next http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		ctx := r.Context()
-		if s.Open {
-			ctx = context.WithValue(ctx, passKey{}, &pass{name: "open", role: admin, channels: []string{job.AnyChannel}})
-		}
-		if key := r.Header.Get("Idempotency-Key"); key != "" {
-			ctx = context.WithValue(ctx, keyKey{}, key)
-		}
-		next.ServeHTTP(w, r.WithContext(ctx))
-	})
-}

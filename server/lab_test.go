@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"path/filepath"
 	"regexp"
 	"strconv"
 	"strings"
@@ -19,6 +20,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/uuid"
 	"github.com/headrace/headrace/api"
+	"github.com/headrace/headrace/depot"
 	"github.com/headrace/headrace/job"
 	"github.com/headrace/headrace/queue"
 	"github.com/headrace/headrace/server"
@@ -36,22 +38,31 @@ type lab struct {
 	queue  *queue.Queue
 	store  *memory.Store
 	server *server.Server
+	depot  *depot.Folder
 	web    *httptest.Server
 	stop   func()
+	// tokens is the token of the administrator; "": whoever comes may do all.
+	tokens string
 }
 
 // newLab makes one that runs until the test has ended.
 func newLab(t *testing.T) *lab {
 	t.Helper()
 	l := &lab{t: t, store: memory.New()}
+	var err error
+	if l.depot, err = depot.Open(filepath.Join(t.TempDir(), "depot"), depot.Options{}); err != nil {
+		t.Fatal(err)
+	}
 	l.web = httptest.NewUnstartedServer(nil)
 	l.start()
 	l.web.Start()
 	t.Cleanup(func() {
 		l.stop()
 		l.web.Close()
+		if err := l.depot.Close(); err != nil {
+			t.Errorf("close the depot: %v", err)
+		}
 	})
-	var err error
 	if l.Client, err = api.NewClient(l.web.URL, ""); err != nil {
 		t.Fatal(err)
 	}
@@ -67,7 +78,7 @@ func (l *lab) start() {
 	if err != nil {
 		l.t.Fatal(err)
 	}
-	s, err := server.New(server.Config{Queue: q, History: l.store, Open: true})
+	s, err := server.New(server.Config{Queue: q, History: l.store, Depot: l.depot, Open: l.tokens == ""})
 	if err != nil {
 		l.t.Fatal(err)
 	}
@@ -76,6 +87,11 @@ func (l *lab) start() {
 	run.Go(func() {
 		if err := q.Run(ctx); err != nil {
 			l.t.Errorf("run: %v", err)
+		}
+	})
+	run.Go(func() {
+		if err := s.Run(ctx); err != nil {
+			l.t.Errorf("run the server: %v", err)
 		}
 	})
 	l.queue, l.server, l.web.Config.Handler = q, s, s.Handler()
@@ -181,8 +197,8 @@ var document = sync.OnceValues(func() (*described, error) {
 		return nil, err
 	}
 	for path := range d.paths.Paths {
-		pattern := regexp.MustCompile(`\\\{[a-z.]+\\\}`).ReplaceAllString(regexp.QuoteMeta(path), "[^/]+")
-		if strings.HasSuffix(path, "...}") {
+		pattern := regexp.MustCompile(`\\\{[a-z]+\\\}`).ReplaceAllString(regexp.QuoteMeta(path), "[^/]+")
+		if strings.HasSuffix(path, "/artifacts/{name}") {
 			pattern = strings.TrimSuffix(pattern, "[^/]+") + ".+"
 		}
 		d.patterns = append(d.patterns, pathPattern{path, regexp.MustCompile("^" + pattern + "$")})
@@ -218,8 +234,8 @@ func (h *held) RoundTrip(r *http.Request) (*http.Response, error) {
 		return response, nil
 	}
 	kind, _, _ := strings.Cut(response.Header.Get("Content-Type"), ";")
-	if kind == "text/event-stream" || kind == "text/plain" || kind == "application/octet-stream" {
-		return response, nil
+	if response.StatusCode < 400 && (kind == "text/event-stream" || kind == "text/plain" || kind == "application/octet-stream") {
+		return response, nil // They stream.
 	}
 	text, err := io.ReadAll(response.Body)
 	response.Body.Close()

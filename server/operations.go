@@ -9,6 +9,7 @@ import (
 	"reflect"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/danielgtaylor/huma/v2"
@@ -125,11 +126,21 @@ func (s *Server) raw(o operation, in, out *body, params []param, do func(http.Re
 	op.Responses = map[string]*huma.Response{strconv.Itoa(status): answer}
 	problem := huma.SchemaFromType(registry, reflect.TypeFor[api.Problem]())
 	for _, code := range slices.Concat(problems, o.also) {
+		switch {
+		case code < http.StatusBadRequest:
+			op.Responses[strconv.Itoa(code)] = &huma.Response{Description: http.StatusText(code), Content: answer.Content}
+			continue
+		case code == http.StatusRequestedRangeNotSatisfiable:
+			op.Responses[strconv.Itoa(code)] = &huma.Response{Description: http.StatusText(code)}
+			continue
+		}
 		op.Responses[strconv.Itoa(code)] = &huma.Response{
 			Description: http.StatusText(code), Content: map[string]*huma.MediaType{api.ProblemType: {Schema: problem}},
 		}
 	}
-	s.api.OpenAPI().AddOperation(&op)
+	described := op
+	described.Path = strings.ReplaceAll(op.Path, "...}", "}") // The document knows no parameter of several parts.
+	s.api.OpenAPI().AddOperation(&described)
 	s.api.Adapter().Handle(&op, func(c huma.Context) {
 		r, w := humago.Unwrap(c)
 		err := s.admit(r.Context(), o.role)
@@ -251,4 +262,7 @@ func (s *Server) operations() {
 	s.jobOperations()
 	s.workerOperations()
 	s.channelOperations()
+	s.tokenOperations()
+	s.logOperations()
+	s.artifactOperations()
 }

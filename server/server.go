@@ -11,6 +11,7 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/danielgtaylor/huma/v2/adapters/humago"
 	"github.com/headrace/headrace/api"
+	"github.com/headrace/headrace/depot"
 	"github.com/headrace/headrace/queue"
 )
 
@@ -28,6 +29,17 @@ type Config struct {
 	Hold time.Duration
 	// Open lets in whoever has no token, as one who may do all: for a socket that its file mode guards, and for tests.
 	Open bool
+	// Public lets whoever has no token read everything.
+	Public bool
+	// Depot keeps logs and artifacts; nil: nothing is kept of them.
+	Depot Depot
+}
+
+// Depot keeps what attempts leave.
+type Depot interface {
+	depot.Logs
+	depot.Artifacts
+	depot.Keeper
 }
 
 // hold is Config.Hold where that does not say: below the minute after which proxies cut off what is silent.

@@ -1,0 +1,104 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"net"
+	"net/http"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/headrace/headrace/api"
+	"github.com/headrace/headrace/job"
+	"golang.org/x/time/rate"
+)
+
+// Limits on wrong tokens, by address: so many at once, and so many a second after that.
+const (
+	wrongBurst = 20
+	wrongRate  = 1
+	// addresses bounds how many are remembered.
+	addresses = 10_000
+)
+
+// guard counts wrong tokens.
+type guard struct {
+	mu    sync.Mutex
+	wrong map[string]*rate.Limiter
+}
+
+func (g *guard) init() { g.wrong = map[string]*rate.Limiter{} }
+
+// strike notes a wrong token; ok is false if there were too many from that address.
+func (g *guard) strike(address string) (ok bool) {
+	host, _, err := net.SplitHostPort(address)
+	if err != nil {
+		host = address
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	l := g.wrong[host]
+	if l == nil {
+		if len(g.wrong) >= addresses {
+			clear(g.wrong) // Whoever has so many addresses is held up by no count.
+		}
+		l = rate.NewLimiter(wrongRate, wrongBurst)
+		g.wrong[host] = l
+	}
+	return l.AllowN(time.Now(), 1)
+}
+
+// identify finds out whose a request is. A request without a token has no pass; one with a wrong token is refused even
+// where none is needed, as it was meant to be somebody's.
+func (s *Server) identify(r *http.Request) (*pass, error) {
+	if s.Open {
+		return &pass{name: "open", role: admin, channels: []string{job.AnyChannel}}, nil
+	}
+	header := r.Header.Get("Authorization")
+	if header == "" {
+		if s.Public {
+			return &pass{name: "public", role: reader, channels: []string{job.AnyChannel}}, nil
+		}
+		return nil, nil
+	}
+	scheme, text, ok := strings.Cut(header, " ")
+	if !ok || !strings.EqualFold(scheme, "bearer") {
+		return nil, api.Invalid("header.Authorization", "want Bearer and a token")
+	}
+	p, err := s.lookUp(r.Context(), strings.TrimSpace(text))
+	if errors.Is(err, errToken) {
+		if !s.guard.strike(r.RemoteAddr) {
+			p := api.ProblemOf(api.ErrTooMany)
+			p.Detail = "too many wrong tokens from this address; try again later"
+			return nil, p
+		}
+		s.Log.Warn("wrong token", "address", r.RemoteAddr)
+		p := api.ProblemOf(api.ErrUnauthorized)
+		p.Detail = errToken.Error()
+		return nil, p
+	}
+	return p, err
+}
+
+// guarded finds out whose each request is, and lets nothing that goes wrong in one end the others.
+func (s *Server) guarded(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		h := w.Header()
+		h.Set("X-Content-Type-Options", "nosniff")
+		h.Set("Cache-Control", "no-store")
+		p, err := s.identify(r)
+		if err != nil {
+			writeProblem(w, s.told(r.Context(), err))
+			return
+		}
+		ctx := r.Context()
+		if p != nil {
+			ctx = context.WithValue(ctx, passKey{}, p)
+		}
+		if key := r.Header.Get("Idempotency-Key"); key != "" {
+			ctx = context.WithValue(ctx, keyKey{}, key)
+		}
+		next.ServeHTTP(w, r.WithContext(ctx))
+	})
+}

@@ -1,0 +1,144 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/headrace/headrace/depot"
+	"github.com/headrace/headrace/job"
+	"github.com/headrace/headrace/queue"
+)
+
+// sealAfter is how long after its end the log of an attempt is still open: for what its worker could not send in time.
+const sealAfter = 30 * time.Second
+
+// Run does what is nobody's request, until ctx ends or the queue closes: it seals logs, and takes away what belonged to jobs that are
+// deleted. It may be called once.
+func (s *Server) Run(ctx context.Context) error {
+	if s.Depot == nil {
+		<-ctx.Done()
+		return nil
+	}
+	k := keeper{s: s}
+	for {
+		err := k.run(ctx)
+		var retry *queue.RetryError
+		switch {
+		case ctx.Err() != nil || errors.Is(err, queue.ErrClosed):
+			return nil
+		case errors.As(err, &retry), errors.Is(err, queue.ErrFeedTruncated):
+			s.Log.Warn("the keeping of logs begins anew", "err", err)
+		case err != nil:
+			s.Log.Error("the keeping of logs begins anew", "err", err)
+		}
+		timer := time.NewTimer(time.Second)
+		select {
+		case <-timer.C:
+		case <-ctx.Done():
+			timer.Stop()
+			return nil
+		}
+	}
+}
+
+// keeper follows what becomes of attempts.
+type keeper struct {
+	s   *Server
+	due []sealing // in order
+}
+
+type sealing struct {
+	at   time.Time
+	what depot.Attempt
+}
+
+// tick is how often what is due is looked at.
+const tick = time.Second
+
+func (k *keeper) run(ctx context.Context) error {
+	place := k.s.Queue.Round()
+	if err := k.leftovers(ctx); err != nil {
+		return err
+	}
+	for {
+		watched, cancel := context.WithTimeout(ctx, tick)
+		err := k.s.Queue.Watch(watched, place, func(r queue.Round) error {
+			for _, c := range r.Changes {
+				k.follow(ctx, c)
+			}
+			place = r.Number
+			return nil
+		})
+		pause := watched.Err() != nil && ctx.Err() == nil
+		cancel()
+		if err != nil && !pause {
+			return err
+		}
+		for len(k.due) > 0 && !time.Now().Before(k.due[0].at) {
+			k.seal(ctx, k.due[0].what)
+			k.due = k.due[1:]
+		}
+	}
+}
+
+// leftovers seals what an earlier life of this server left open, and whose attempt is over.
+func (k *keeper) leftovers(ctx context.Context) error {
+	list, _, err := k.s.Depot.List(ctx)
+	if err != nil {
+		return err
+	}
+	for _, h := range list {
+		if len(h.Open) == 0 {
+			continue
+		}
+		held, err := k.s.Queue.LeaseOf(ctx, h.Job)
+		if err != nil && !errors.Is(err, queue.ErrNotFound) {
+			return err
+		}
+		for _, n := range h.Open {
+			if err == nil && held.Lease.Attempt == n {
+				continue
+			}
+			k.seal(ctx, depot.Attempt{Job: h.Job, Number: n})
+		}
+	}
+	return nil
+}
+
+func (k *keeper) follow(ctx context.Context, c job.Change) {
+	switch c := c.(type) {
+	case job.JobRetried:
+		k.later(depot.Attempt{Job: c.Job, Number: c.Attempt.Number})
+	case job.JobEnded:
+		if c.Attempt != nil && !c.Held {
+			k.later(depot.Attempt{Job: c.Job, Number: c.Attempt.Number})
+		}
+	case job.JobFreed:
+		recs, err := k.s.History.Jobs(ctx, queue.JobFilter{IDs: []job.ID{c.Job}, Limit: 1})
+		if err == nil && len(recs) == 1 && recs[0].Last != nil {
+			k.later(depot.Attempt{Job: c.Job, Number: recs[0].Last.Number})
+		}
+	case job.JobDeleted:
+		if err := k.s.Depot.Remove(ctx, c.Job); err != nil {
+			k.s.Log.Error("what a deleted job left cannot be removed", "job", c.Job, "err", err)
+		}
+	default:
+		// The others end no attempt.
+	}
+}
+
+func (k *keeper) later(at depot.Attempt) {
+	k.due = append(k.due, sealing{time.Now().Add(sealAfter), at})
+}
+
+func (k *keeper) seal(ctx context.Context, at depot.Attempt) {
+	if log, err := k.s.Depot.OpenLog(ctx, at); err != nil {
+		return // it wrote nothing, or is gone
+	} else if err := log.Close(); err != nil {
+		k.s.Log.Warn("a log cannot be closed", "job", at.Job, "attempt", at.Number, "err", err)
+	}
+	if err := k.s.Depot.Seal(ctx, at); err != nil {
+		k.s.Log.Error("a log cannot be sealed", "job", at.Job, "attempt", at.Number, "err", err)
+	}
+}

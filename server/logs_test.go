@@ -1,0 +1,179 @@
+package server_test
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/headrace/headrace/api"
+	"github.com/headrace/headrace/job"
+)
+
+// leaseOf gives the lease of a start.
+func (l *lab) leaseOf(s api.Start) job.Lease {
+	l.t.Helper()
+	token, err := job.ParseToken(s.Token)
+	l.must(err)
+	return job.Lease{Job: s.Job, Attempt: s.Attempt, Token: token}
+}
+
+// started has a worker start one job.
+func (l *lab) started() (*syncer, api.Start) {
+	l.t.Helper()
+	l.submit(api.JobSpec{Name: "j"})
+	w := &syncer{lab: l, name: "w", session: newID(), spec: spec(1)}
+	got := w.sync(api.Sync{Want: 1}).Start
+	if len(got) != 1 {
+		l.t.Fatalf("started %+v", got)
+	}
+	return w, got[0]
+}
+
+func (l *lab) log(id job.ID, o api.LogOptions) (string, int64) {
+	l.t.Helper()
+	content, offset, err := l.Log(l.t.Context(), id, o)
+	l.must(err)
+	defer content.Close()
+	text, err := io.ReadAll(content)
+	l.must(err)
+	return string(text), offset
+}
+
+// What is appended is read; a repeat is harmless, a gap is told with where to go on, and another's token is refused.
+func TestLogs(t *testing.T) {
+	t.Parallel()
+	l := newLab(t)
+	w, s := l.started()
+	lease := l.leaseOf(s)
+	ctx := t.Context()
+	if text, _ := l.log(s.Job, api.LogOptions{}); text != "" {
+		t.Errorf("before anything was written: %q", text)
+	}
+	for i, c := range []struct {
+		offset int64
+		chunk  string
+		size   int64
+		err    error
+	}{
+		{0, "one\n", 4, nil},
+		{0, "one\n", 4, nil},
+		{2, "e\ntwo\n", 8, nil},
+		{9, "gap", 8, api.ErrMismatch},
+		{8, "three\n", 14, nil},
+	} {
+		size, err := l.AppendLog(ctx, lease, c.offset, []byte(c.chunk))
+		if size != c.size || !errors.Is(err, c.err) {
+			t.Errorf("%d: %d, %v; want %d, %v", i, size, err, c.size, c.err)
+		}
+	}
+	wrong := lease
+	wrong.Token[3] ^= 1
+	if _, err := l.AppendLog(ctx, wrong, 14, []byte("lie")); !errors.Is(err, job.ErrLeaseLost) {
+		t.Errorf("with another token: %v", err)
+	}
+	if text, at := l.log(s.Job, api.LogOptions{Attempt: 1}); text != "one\ntwo\nthree\n" || at != 0 {
+		t.Errorf("read %q from %d", text, at)
+	}
+	two := 2
+	if text, at := l.log(s.Job, api.LogOptions{Tail: &two}); text != "two\nthree\n" || at != 4 {
+		t.Errorf("the last lines are %q from %d", text, at)
+	}
+	if text, at := l.log(s.Job, api.LogOptions{Offset: 8}); text != "three\n" || at != 8 {
+		t.Errorf("read %q from %d", text, at)
+	}
+	path := "/api/v1/jobs/" + s.Job.String() + "/attempts/1/log"
+	if status, text := l.call("GET", path, "", "Range", "bytes=4-6"); status != http.StatusPartialContent || string(text) != "two" {
+		t.Errorf("the range is %d %q", status, text)
+	}
+	if p := l.problem("GET", strings.Replace(path, "/1/", "/2/", 1), ""); p.Status != http.StatusNotFound {
+		t.Errorf("an attempt that is not: %+v", p)
+	}
+	w.sync(api.Sync{Finished: []api.Finished{{Lease: s.Lease, Outcome: "succeeded"}}})
+	if size, err := l.AppendLog(ctx, lease, 14, []byte("late\n")); size != 19 || err != nil {
+		t.Errorf("what comes late: %d, %v", size, err)
+	}
+}
+
+// Whoever follows sees each byte once, as it comes, and the end when the attempt is over.
+func TestLogIsFollowed(t *testing.T) {
+	t.Parallel()
+	l := newLab(t)
+	w, s := l.started()
+	lease := l.leaseOf(s)
+	content, _, err := l.Log(t.Context(), s.Job, api.LogOptions{Follow: true})
+	l.must(err)
+	defer content.Close()
+	var want bytes.Buffer
+	for i := range 20 {
+		piece := strings.Repeat(string(rune('a'+i)), i+1)
+		if _, err := l.AppendLog(t.Context(), lease, int64(want.Len()), []byte(piece)); err != nil {
+			t.Fatal(err)
+		}
+		want.WriteString(piece)
+		got := make([]byte, len(piece))
+		if _, err := io.ReadFull(content, got); err != nil || string(got) != piece {
+			t.Fatalf("followed %q, %v; want %q", got, err, piece)
+		}
+	}
+	w.sync(api.Sync{Finished: []api.Finished{{Lease: s.Lease, Outcome: "succeeded"}}})
+	if rest, err := io.ReadAll(content); err != nil || len(rest) != 0 {
+		t.Errorf("after the end: %q, %v", rest, err)
+	}
+}
+
+// An artifact comes in parts, is visible when it is whole, and only to those who have its name right.
+func TestArtifacts(t *testing.T) {
+	t.Parallel()
+	l := newLab(t)
+	_, s := l.started()
+	lease := l.leaseOf(s)
+	ctx := t.Context()
+	text := strings.Repeat("content ", 1000)
+	sum := sha256.Sum256([]byte(text))
+	hash := hex.EncodeToString(sum[:])
+	size := int64(len(text))
+	u, err := l.PutArtifact(ctx, lease, "out/a file+.txt", size, hash, 0, strings.NewReader(text[:3000]))
+	if err != nil || u.Received != 3000 || u.Complete {
+		t.Fatalf("the first part: %+v, %v", u, err)
+	}
+	if list, err := l.Artifacts(ctx, s.Job, 1); err != nil || len(list) != 0 {
+		t.Errorf("visible too early: %+v, %v", list, err)
+	}
+	if u, err = l.PutArtifact(ctx, lease, "out/a file+.txt", size, hash, 4000, strings.NewReader(text[4000:])); !errors.Is(err, api.ErrMismatch) || u.Received != 3000 {
+		t.Errorf("with a gap: %+v, %v", u, err)
+	}
+	if u, err = l.PutArtifact(ctx, lease, "out/a file+.txt", size, hash, 3000, strings.NewReader(text[3000:])); err != nil || !u.Complete {
+		t.Fatalf("the rest: %+v, %v", u, err)
+	}
+	list, err := l.Artifacts(ctx, s.Job, 1)
+	if err != nil || len(list) != 1 || list[0].Name != "out/a file+.txt" || list[0].SHA256 != hash {
+		t.Fatalf("listed %+v, %v", list, err)
+	}
+	content, err := l.Artifact(ctx, s.Job, 1, "out/a file+.txt")
+	l.must(err)
+	got, err := io.ReadAll(content)
+	content.Close()
+	if err != nil || string(got) != text {
+		t.Errorf("read %d bytes, %v", len(got), err)
+	}
+	if _, err := l.PutArtifact(ctx, lease, "bad", size, strings.Repeat("0", 64), 0, strings.NewReader(text)); !errors.Is(err, api.ErrMismatch) {
+		t.Errorf("a wrong hash: %v", err)
+	}
+	base := "/api/v1/jobs/" + s.Job.String() + "/attempts/1/artifacts/"
+	for _, name := range []string{"..%2f..%2fetc%2fpasswd", "%2e%2e/x", "a%00b", "a/%2e%2e/%2e%2e/b", "%5c..%5cx", "%ff"} {
+		p := l.problem("PUT", base+name+"?size=1&sha256="+hash, "x", api.LeaseHeader, s.Token)
+		if p.Status != 422 && p.Status != 404 {
+			t.Errorf("%s: %+v", name, p)
+		}
+	}
+	wrong := lease
+	wrong.Token[0] ^= 1
+	if _, err := l.PutArtifact(ctx, wrong, "x", 1, hash, 0, strings.NewReader("x")); !errors.Is(err, job.ErrLeaseLost) {
+		t.Errorf("with another token: %v", err)
+	}
+}
