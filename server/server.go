@@ -27,7 +27,7 @@ type Config struct {
 	WorkerVersion string
 	// Hold is how long a worker's call waits at most if there is nothing to say; 0: 50 s.
 	Hold time.Duration
-	// Open lets in whoever has no token, as one who may do all: for a socket that its file mode guards, and for tests.
+	// Open asks nobody for a token, and lets all do all: for tests, and programs that guard the handler themselves.
 	Open bool
 	// Public lets whoever has no token read everything.
 	Public bool

@@ -226,6 +226,7 @@ takes, keeps what came of it, and can always say why a job is or is not running.
   headrace dump FILE         write what is stored as lines of JSON; load makes a store of it
   headrace prune FILE        forget old runs, with their jobs and logs
   headrace move              copy a store from a folder into PostgreSQL, or back
+  headrace serve             serve a queue to workers and people over HTTP
 
 ` + exitHelp,
 		Version:       version,
@@ -240,7 +241,7 @@ takes, keeps what came of it, and can always say why a job is or is not running.
 		},
 	}
 	root.SetVersionTemplate("headrace {{.Version}}\n")
-	root.AddCommand(newRun(), newWhy(), newLogs(), newHistory(), newDump(), newLoad(), newBackup(), newRestore(), newMove(), newCheck(), newPrune(), newSchema(), newMan())
+	root.AddCommand(newRun(), newWhy(), newLogs(), newHistory(), newDump(), newLoad(), newBackup(), newRestore(), newMove(), newCheck(), newPrune(), newSchema(), newServe(), newMan())
 	wrapHelp(root)
 	return root
 }
