@@ -118,7 +118,7 @@ func (l *life) check(t *testing.T, f *Folder, lost loss) {
 
 func TestDeathAtAnyStepLosesNothingThatWasAnswered(t *testing.T) {
 	t.Parallel()
-	for kind, b := range map[string][]byte{"text": text(1, frameSize+1000), "noise": noise(1, 900)} {
+	for kind, b := range map[string][]byte{"text": text(1, 5000), "noise": noise(1, 900)} {
 		for lost := range losses {
 			steps := 0
 			for {
@@ -149,7 +149,7 @@ func TestDeathAtAnyStepLosesNothingThatWasAnswered(t *testing.T) {
 
 func TestStepThatFailsLosesNothing(t *testing.T) {
 	t.Parallel()
-	b, file := text(1, frameSize+1000), noise(2, 500)
+	b, file := text(1, 5000), noise(2, 500)
 	for steps := 0; ; steps++ {
 		d := newMemDisk()
 		n := 0
