@@ -196,6 +196,10 @@ func TestFullDiskIsNamedAndLosesNothing(t *testing.T) {
 		mustAppend(t, f, attempt(1), 0, []byte("one"))
 		mustPut(t, f, attempt(1), "kept", file)
 		d.room = room
+		if size, err := f.Append(bg, attempt(4), 0, text(1, 5000), 0); size != room || !errors.Is(err, syscall.ENOSPC) {
+			t.Errorf("room for %d: a new log has %d bytes, %v", room, size, err)
+		}
+		d.room = room
 		for what, err := range storm(f) {
 			if !errors.Is(err, syscall.ENOSPC) || !strings.Contains(err.Error(), jobDir(attempt(1).Job)[:1]) || !strings.Contains(err.Error(), `depot "memory"`) {
 				t.Errorf("%s: %v", what, err)

@@ -101,8 +101,7 @@ type Artifacts interface {
 	// To put a file that is kept is harmless; r is not read then. A declared size or sum other than that of an unfinished
 	// upload begins anew. r is read without a lock; a call ends when its context does, as soon as r lets it.
 	//
-	// Errors: *job.InvalidError for a bad name, size or offset, and if r has more bytes than declared;
-	// *GapError if the offset is beyond what is there; *LimitError;
+	// Errors: *job.InvalidError for a bad name, size or offset; *GapError if the offset is beyond what is there; *LimitError;
 	// *SumError if the bytes are not those of the sum, and *job.InvalidError if they are too many (all are dropped then);
 	// *TakenError if another file is kept under the name; ErrBusy while another call puts it; ErrNotKept if the job is
 	// removed meanwhile. A cause such as syscall.ENOSPC, or an error of r, is wrapped.
