@@ -118,7 +118,7 @@ func (l *life) check(t *testing.T, f *Folder, lost loss) {
 
 func TestDeathAtAnyStepLosesNothingThatWasAnswered(t *testing.T) {
 	t.Parallel()
-	for kind, b := range map[string][]byte{"text": text(1, frameSize+1000), "noise": noise(1, 900)} {
+	for kind, b := range map[string][]byte{"text": text(1, 5000), "noise": noise(1, 900)} {
 		for lost := range losses {
 			steps := 0
 			for {
@@ -149,7 +149,7 @@ func TestDeathAtAnyStepLosesNothingThatWasAnswered(t *testing.T) {
 
 func TestStepThatFailsLosesNothing(t *testing.T) {
 	t.Parallel()
-	b, file := text(1, frameSize+1000), noise(2, 500)
+	b, file := text(1, 5000), noise(2, 500)
 	for steps := 0; ; steps++ {
 		d := newMemDisk()
 		n := 0
@@ -195,6 +195,10 @@ func TestFullDiskIsNamedAndLosesNothing(t *testing.T) {
 		f := openOn(t, d, Options{})
 		mustAppend(t, f, attempt(1), 0, []byte("one"))
 		mustPut(t, f, attempt(1), "kept", file)
+		d.room = room
+		if size, err := f.Append(bg, attempt(4), 0, text(1, 5000), 0); size != room || !errors.Is(err, syscall.ENOSPC) {
+			t.Errorf("room for %d: a new log has %d bytes, %v", room, size, err)
+		}
 		d.room = room
 		for what, err := range storm(f) {
 			if !errors.Is(err, syscall.ENOSPC) || !strings.Contains(err.Error(), jobDir(attempt(1).Job)[:1]) || !strings.Contains(err.Error(), `depot "memory"`) {

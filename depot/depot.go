@@ -38,7 +38,8 @@ type Logs interface {
 	// What is there already is not written again and not compared, so that a repeat, or a chunk that overlaps what is
 	// there, is harmless. The chunk is not kept.
 	//
-	// The size is right with an error, too. Errors: *GapError if the offset is beyond the size; *LimitError if the log
+	// The size is right with an error of the list below, too; a call that did not come to look at the log (its context ended,
+	// ErrClosed, *job.InvalidError) gives 0. Errors: *GapError if the offset is beyond the size; *LimitError if the log
 	// would grow beyond the limit in bytes (0: the keeper's own limit alone), after what fits was appended; ErrSealed if
 	// the log is sealed and the chunk is not all there; *job.InvalidError for an offset below 0. A cause such as
 	// syscall.ENOSPC is wrapped.
@@ -47,7 +48,8 @@ type Logs interface {
 	// machine only once it is sealed.
 	Append(ctx context.Context, at Attempt, offset int64, chunk []byte, limit int64) (size int64, err error)
 	// Seal says that the attempt is over: nothing is appended any more. The log is kept smaller from then on, and
-	// safely: when Seal returns nil, it survives the end of the machine. An attempt that wrote nothing gets an empty log.
+	// safely: when Seal returns nil, it survives the end of the machine (of a log that is kept as it was, perhaps without its
+	// arrivals). An attempt that wrote nothing gets an empty log.
 	// To seal again is harmless.
 	Seal(ctx context.Context, at Attempt) error
 	// OpenLog gives the log to read, which the caller closes. Errors: ErrNotKept, ErrDamaged.
@@ -93,7 +95,7 @@ func When(arrivals []Arrival, offset int64) (time.Time, bool) {
 // Artifacts keeps files that attempts upload, by name. All methods may be called at once, for one attempt too.
 type Artifacts interface {
 	// Put takes bytes of a file from the offset on, until r ends, and gives how many of the file's bytes are there now.
-	// That may be fewer than the file has: another call goes on. It is right with an error, too. Once all are there and
+	// That may be fewer than the file has: another call goes on. It is right with an error, too, unless the call did not come to look. Once all are there and
 	// right, the file is visible at once and as a whole, and survives the end of the machine; until then only Received
 	// tells of it, and after the end of the machine it may be less than was told. What is there already is read from r
 	// and dropped.
@@ -101,8 +103,7 @@ type Artifacts interface {
 	// To put a file that is kept is harmless; r is not read then. A declared size or sum other than that of an unfinished
 	// upload begins anew. r is read without a lock; a call ends when its context does, as soon as r lets it.
 	//
-	// Errors: *job.InvalidError for a bad name, size or offset, and if r has more bytes than declared;
-	// *GapError if the offset is beyond what is there; *LimitError;
+	// Errors: *job.InvalidError for a bad name, size or offset; *GapError if the offset is beyond what is there; *LimitError;
 	// *SumError if the bytes are not those of the sum, and *job.InvalidError if they are too many (all are dropped then);
 	// *TakenError if another file is kept under the name; ErrBusy while another call puts it; ErrNotKept if the job is
 	// removed meanwhile. A cause such as syscall.ENOSPC, or an error of r, is wrapped.

@@ -86,7 +86,7 @@ func Open(dir string, o Options) (*Folder, error) {
 }
 
 func newFolder(d disk, dir string, o Options) (*Folder, error) {
-	p, err := newPacker()
+	p, err := sharedPacker()
 	if err != nil {
 		return nil, err
 	}

@@ -191,10 +191,14 @@ func TestSecondUploadOfANameIsBusy(t *testing.T) {
 		t.Errorf("received %d, %v", n, err)
 	}
 	for _, b := range [][]byte{want, noise(2, 100)} {
-		_, err := f.Put(bg, at, upload("a", b), 0, bytes.NewReader(b))
-		wantIs(t, err, ErrBusy)
+		// Not fatal: the other call must come to its end.
+		if _, err := f.Put(bg, at, upload("a", b), 0, bytes.NewReader(b)); !errors.Is(err, ErrBusy) {
+			t.Errorf("a second upload: %v", err)
+		}
 	}
-	mustPut(t, f, at, "b", want)
+	if _, err := f.Put(bg, at, upload("b", want), 0, bytes.NewReader(want)); err != nil {
+		t.Error(err)
+	}
 	if n, err := f.Sweep(bg, time.Now().Add(time.Hour)); n != 0 || err != nil {
 		t.Errorf("swept %d, %v", n, err)
 	}
