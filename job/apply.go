@@ -55,14 +55,14 @@ func (m *Machine) applyJob(c Change) error {
 		m.retouch(j)
 	case JobReleased:
 		if s, ok := j.state.(Blocked); ok {
-			j.state = s.Release()
+			j.become(s.Release())
 			m.touch(j)
 			return nil
 		}
 		return illegal(c, j)
 	case JobBlocked:
 		if s, ok := j.state.(Ready); ok {
-			j.state = s.Block()
+			j.become(s.Block())
 			m.touch(j)
 			return nil
 		}
@@ -140,6 +140,7 @@ func (m *Machine) applyAdded(r *Record) error {
 		class: m.class(s.Class()), state: Blocked{}, estimate: or(s.Estimate, DefaultEstimate),
 	}
 	j.class.jobs++
+	j.class.where.Blocked++
 	if r.Last != nil {
 		j.last = &trial{Attempt: *r.Last, end: r.LastEnd}
 	}
@@ -161,13 +162,13 @@ func (m *Machine) applyAdded(r *Record) error {
 	}
 	m.byIdentity.put(hash, j)
 	if r.Ready {
-		j.state = Blocked{}.Release()
+		j.become(Blocked{}.Release())
 	}
 	if r.Running {
 		if j.more != nil {
 			j.more.wake, j.more.delay = 0, 0
 		}
-		j.state = Blocked{}.Release().Start(&j.last.Attempt)
+		j.become(Blocked{}.Release().Start(&j.last.Attempt))
 		m.attach(j, r.Last.Start)
 		m.meter(j, 1)
 	}
@@ -216,7 +217,7 @@ func (m *Machine) applyStarted(j *Job, c *JobStarted) error {
 	}
 	a := c.Attempt
 	j.last = &trial{Attempt: a}
-	j.state = s.Start(&j.last.Attempt)
+	j.become(s.Start(&j.last.Attempt))
 	if j.more != nil {
 		j.more.wake, j.more.delay = 0, 0
 	}
@@ -233,7 +234,7 @@ func (m *Machine) applyRetried(j *Job, c *JobRetried) error {
 	}
 	m.meter(j, -1)
 	m.detach(j)
-	j.state = s.Again()
+	j.become(s.Again())
 	end := c.Attempt
 	end.Result = nil
 	j.last.end = &end
@@ -256,11 +257,11 @@ func (m *Machine) applyEnded(j *Job, c *JobEnded) error {
 	end := c.End
 	switch s := j.state.(type) {
 	case Blocked:
-		j.state = s.End(&end)
+		j.become(s.End(&end))
 	case Ready:
-		j.state = s.End(&end)
+		j.become(s.End(&end))
 	case Running:
-		j.state = s.End(&end)
+		j.become(s.End(&end))
 		m.meter(j, -1)
 		if c.Held {
 			j.flags.set(heldAttempt)
@@ -357,6 +358,13 @@ func (m *Machine) applyFreed(j *Job) {
 	m.forget(j)
 }
 
+// become puts the job into a state.
+func (j *Job) become(s State) {
+	*j.class.where.of(j.state)--
+	*j.class.where.of(s)++
+	j.state = s
+}
+
 // forget drops a Done job that has nothing left to tell or to free.
 func (m *Machine) forget(j *Job) {
 	if !j.done() || j.flags.has(heldAttempt) || j.flags.has(openEnd) {
@@ -366,5 +374,6 @@ func (m *Machine) forget(j *Job) {
 	m.left = append(m.left, j)
 	m.still(j)
 	j.class.jobs--
+	j.class.where.Done--
 	m.mayDrop(j.class)
 }

@@ -219,9 +219,13 @@ func (c *check) builds() {
 }
 
 func (c *check) classes() {
-	jobs := map[*class]int{}
+	jobs, where := map[*class]int{}, map[*class]*Counts{}
 	for _, j := range c.m.jobs {
 		jobs[j.class]++
+		if where[j.class] == nil {
+			where[j.class] = &Counts{}
+		}
+		*where[j.class].of(j.state)++
 		c.want(c.m.classes[j.class.Class] == j.class, "job %s is in a class that is not filed", j.id)
 	}
 	for key, k := range c.m.classes {
@@ -232,6 +236,7 @@ func (c *check) classes() {
 			}
 		}
 		c.want(k.jobs == jobs[k], "class %v counts %d jobs, want %d", key, k.jobs, jobs[k])
+		c.want(where[k] == nil && k.where == Counts{} || where[k] != nil && *where[k] == k.where, "class %v counts %+v, want %+v", key, k.where, where[k])
 		c.want(k.capable == capable, "class %v counts %d workers, want %d", key, k.capable, capable)
 		c.want(k.jobs > 0 || c.idle[key], "class %v is of no use any more", key)
 		c.want(k.capable == 0 || k.since == 0, "class %v is unserved since %d, and %d workers serve it", key, k.since, capable)

@@ -71,7 +71,7 @@ func (m *Machine) clamp(j *Job, now Time) {
 
 // loadEnded takes up a Done job that still has something to tell or to free.
 func (m *Machine) loadEnded(j *Job, r *Record) {
-	j.state = Blocked{}.End(r.End)
+	j.become(Blocked{}.End(r.End))
 	if r.Open {
 		j.flags.set(openEnd)
 		m.doomed = append(m.doomed, doom{nil, j})

@@ -96,8 +96,37 @@ type buildGate struct {
 type class struct {
 	Class
 	jobs    int // in memory
+	where   Counts
 	capable int // known workers that could run it
 	since   Time
+}
+
+// Counts says how many jobs in memory are in which state. Those that are Done have something left to tell, or an attempt that is
+// being stopped.
+type Counts struct{ Blocked, Ready, Running, Done int }
+
+// of gives the count of a state.
+func (c *Counts) of(s State) *int {
+	switch s.(type) {
+	case Blocked:
+		return &c.Blocked
+	case Ready:
+		return &c.Ready
+	case Running:
+		return &c.Running
+	case Done:
+		return &c.Done
+	}
+	panic("unreachable: the states are sealed")
+}
+
+// Census calls f with each class that has jobs in memory, in no order. It looks at no job.
+func (m *Machine) Census(f func(Class, Counts)) {
+	for _, k := range m.classes {
+		if k.jobs > 0 {
+			f(k.Class, k.where)
+		}
+	}
 }
 
 // worker is a known worker with what it runs.

@@ -41,14 +41,27 @@ type lab struct {
 	depot  *depot.Folder
 	web    *httptest.Server
 	stop   func()
-	// tokens is the token of the administrator; "": whoever comes may do all.
-	tokens string
+	// guarded: it wants tokens.
+	guarded bool
+	// lastBuild is the last one that was submitted.
+	lastBuild job.ID
 }
 
 // newLab makes one that runs until the test has ended.
 func newLab(t *testing.T) *lab {
 	t.Helper()
-	l := &lab{t: t, store: memory.New()}
+	return makeLab(t, false)
+}
+
+// guardedLab makes one that wants tokens; its client has the administrator's.
+func guardedLab(t *testing.T) *lab {
+	t.Helper()
+	return makeLab(t, true)
+}
+
+func makeLab(t *testing.T, guarded bool) *lab {
+	t.Helper()
+	l := &lab{t: t, store: memory.New(), guarded: guarded}
 	var err error
 	if l.depot, err = depot.Open(filepath.Join(t.TempDir(), "depot"), depot.Options{}); err != nil {
 		t.Fatal(err)
@@ -67,6 +80,11 @@ func newLab(t *testing.T) *lab {
 		t.Fatal(err)
 	}
 	l.Patience = -1
+	if guarded {
+		if l.Token, err = l.server.FirstToken(t.Context()); err != nil || l.Token == "" {
+			t.Fatalf("the first token: %q, %v", l.Token, err)
+		}
+	}
 	l.HTTP.Transport = &held{next: l.HTTP.Transport, t: t}
 	return l
 }
@@ -78,7 +96,7 @@ func (l *lab) start() {
 	if err != nil {
 		l.t.Fatal(err)
 	}
-	s, err := server.New(server.Config{Queue: q, History: l.store, Depot: l.depot, Open: l.tokens == ""})
+	s, err := server.New(server.Config{Queue: q, History: l.store, Depot: l.depot, Open: !l.guarded})
 	if err != nil {
 		l.t.Fatal(err)
 	}
@@ -125,6 +143,7 @@ func (l *lab) submit(jobs ...api.JobSpec) api.Receipt {
 	l.t.Helper()
 	r, err := l.Submit(l.t.Context(), &api.Submission{BuildSpec: api.BuildSpec{Name: "b"}, Jobs: jobs})
 	l.must(err)
+	l.lastBuild = r.Build
 	return r
 }
 
@@ -143,6 +162,9 @@ func (l *lab) call(method, path, text string, header ...string) (int, []byte) {
 	l.must(err)
 	if text != "" {
 		r.Header.Set("Content-Type", "application/json")
+	}
+	if l.Token != "" {
+		r.Header.Set("Authorization", "Bearer "+l.Token)
 	}
 	for i := 0; i+1 < len(header); i += 2 {
 		r.Header.Set(header[i], header[i+1])
@@ -208,14 +230,17 @@ var document = sync.OnceValues(func() (*described, error) {
 
 type described struct {
 	paths struct {
-		Paths map[string]map[string]struct {
-			RequestBody struct{ Content map[string]any }
-			Responses   map[string]struct{ Content map[string]any }
-		}
+		Paths map[string]map[string]describedOperation
 	}
 	mu       sync.Mutex
 	compiler *jsonschema.Compiler
 	patterns []pathPattern
+}
+
+type describedOperation struct {
+	OperationID string
+	Role        string `json:"x-role"`
+	Responses   map[string]struct{ Content map[string]any }
 }
 
 type pathPattern struct {

@@ -25,8 +25,13 @@ func (l *lab) leaseOf(s api.Start) job.Lease {
 // started has a worker start one job.
 func (l *lab) started() (*syncer, api.Start) {
 	l.t.Helper()
-	l.submit(api.JobSpec{Name: "j"})
-	w := &syncer{lab: l, name: "w", session: newID(), spec: spec(1)}
+	return l.startedBy("w")
+}
+
+func (l *lab) startedBy(name string) (*syncer, api.Start) {
+	l.t.Helper()
+	l.submit(api.JobSpec{Name: "j", Pin: name})
+	w := &syncer{lab: l, name: name, session: newID(), spec: spec(1)}
 	got := w.sync(api.Sync{Want: 1}).Start
 	if len(got) != 1 {
 		l.t.Fatalf("started %+v", got)

@@ -58,10 +58,19 @@ const bodyPatience = 30 * time.Second
 
 // handle serves an operation whose input is small: it is checked against its schema, and what is wrong is named.
 func handle[I, O any](s *Server, o operation, do func(context.Context, *I) (*O, error)) {
-	huma.Register(s.api, o.describe(), func(ctx context.Context, in *I) (*O, error) {
-		if err := s.admit(ctx, o.role); err != nil {
-			return nil, err
+	op := o.describe()
+	op.Middlewares = huma.Middlewares{func(c huma.Context, next func(huma.Context)) {
+		// Before the input is looked at: what is wrong with it is not for everybody to know.
+		if err := s.admit(c.Context(), o.role); err != nil {
+			r, w := humago.Unwrap(c)
+			writeProblem(w, s.told(r.Context(), err))
+			return
 		}
+		began := time.Now()
+		next(c)
+		s.metrics.requests.WithLabelValues(o.id, strconv.Itoa(c.Status())).Observe(time.Since(began).Seconds())
+	}}
+	huma.Register(s.api, op, func(ctx context.Context, in *I) (*O, error) {
 		ctx, err := s.requested(ctx)
 		if err != nil {
 			return nil, err
@@ -142,7 +151,9 @@ func (s *Server) raw(o operation, in, out *body, params []param, do func(http.Re
 	described.Path = strings.ReplaceAll(op.Path, "...}", "}") // The document knows no parameter of several parts.
 	s.api.OpenAPI().AddOperation(&described)
 	s.api.Adapter().Handle(&op, func(c huma.Context) {
-		r, w := humago.Unwrap(c)
+		r, plain := humago.Unwrap(c)
+		w, done := s.metrics.timed(o.id, plain)
+		defer done()
 		err := s.admit(r.Context(), o.role)
 		if err == nil {
 			var ctx context.Context
@@ -265,4 +276,5 @@ func (s *Server) operations() {
 	s.tokenOperations()
 	s.logOperations()
 	s.artifactOperations()
+	s.eventOperations()
 }

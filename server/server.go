@@ -52,6 +52,7 @@ type Server struct {
 	api     huma.API
 	lines   lines
 	guard   guard
+	metrics *metrics
 	closing context.Context // ends when no call is to be held any more
 	close   context.CancelFunc
 }
@@ -70,6 +71,7 @@ func New(cfg Config) (*Server, error) {
 	s := &Server{Config: cfg, mux: http.NewServeMux(), lines: lines{byName: map[string]*line{}}}
 	s.closing, s.close = context.WithCancel(context.Background())
 	s.guard.init()
+	s.metrics = newMetrics(s)
 	describe := huma.DefaultConfig("Headrace", api.Version)
 	describe.Info.Description = "The queue of a build farm: graphs of jobs, handed to the machines that should run them."
 	describe.DocsPath, describe.SchemasPath, describe.OpenAPIPath = "", "", ""
@@ -81,6 +83,7 @@ func New(cfg Config) (*Server, error) {
 	heed.Do(tellProblems)
 	s.api = humago.NewWithPrefix(s.mux, prefix, describe)
 	s.operations()
+	s.plainOperations()
 	s.mux.HandleFunc("/", s.unknown)
 	return s, nil
 }
