@@ -152,10 +152,10 @@ type Round struct {
 // History is the read-only side of a store: it also answers for what has left memory, as of the last
 // commit. Lists are keyset pages: newest first, below Before. Records that cannot be read are left out, and stop no list.
 type History interface {
-	// Jobs lists jobs; their Results are left out, and so are their Args unless the filter asks for them. Those made for a
+	// Jobs lists jobs; a *job.InvalidError if the filter cannot be (see JobFilter.Check). Their Results are left out, and so are their Args unless the filter asks for them. Those made for a
 	// build that is staged are left out unless they are asked for by IDs or Build.
 	Jobs(ctx context.Context, f JobFilter) ([]job.Record, error)
-	// Builds lists builds; staged ones are left out.
+	// Builds lists builds, with the same error; staged ones are left out.
 	Builds(ctx context.Context, f BuildFilter) ([]job.BuildRecord, error)
 	// Refs gives a build's references in the order in which they were made, with how they Ended.
 	Refs(ctx context.Context, build job.ID) ([]job.Ref, error)
@@ -181,10 +181,17 @@ type JobFilter struct {
 	Channel string
 	Kind    string
 	Name    string
+	Prefix  string // how the Name begins, in UTF-8; instead of Name
 	Key     string
 	// State is the word of a State; Outcome selects Done jobs only.
 	State   string
 	Outcome job.Outcome
+	// Worker selects Done jobs only: those with which an attempt on that worker ended. A job that ended between two attempts, as by a
+	// cancel, is none of them. What a worker has now is in WorkerView.Leases.
+	Worker string
+	// After and Until select what was asked for (At) at After or later, and before Until; 0: no bound. They are found by halving, as At
+	// follows Seq: where a clock was set back between two owners, some of what was asked for around that may be left out.
+	After, Until job.Time
 	// Args has the jobs come with their Args.
 	Args   bool
 	Before int64 // Seq; 0: from the newest
@@ -193,11 +200,15 @@ type JobFilter struct {
 
 // BuildFilter selects builds; zero fields select all.
 type BuildFilter struct {
-	IDs    []job.ID
-	Name   string
-	Live   bool // only those that have not ended
-	Before int64
-	Limit  int // 0: 100; at most 10,000
+	IDs     []job.ID
+	Name    string
+	Prefix  string      // how the Name begins, in UTF-8; instead of Name
+	Live    bool        // only those that have not ended
+	Outcome job.Outcome // only those that ended so
+	// After and Until: see JobFilter.
+	After, Until job.Time
+	Before       int64
+	Limit        int // 0: 100; at most 10,000
 }
 
 // FeedRetention is how long the change feed is kept.

@@ -136,7 +136,7 @@ func multiplyPostgres(ctx context.Context, address string, n int) error {
 	steps := []string{
 		fmt.Sprintf(`INSERT INTO headrace.job SELECT %d + i, (lpad(to_hex(1600000000000 + i / 10), 12, '0') || '70008000' || lpad(to_hex(i), 12, '0'))::uuid,
 			at, channel, kind, 'past-' || (i %% 1000), key, spec, args, staging FROM headrace.job, generate_series(1, %d) AS i WHERE seq = %d`, base, n, first),
-		fmt.Sprintf(`INSERT INTO headrace.ended SELECT %d + i, outcome, body, attempt, tally, own FROM headrace.ended, generate_series(1, %d) AS i WHERE seq = %d;
+		fmt.Sprintf(`INSERT INTO headrace.ended SELECT %d + i, outcome, body, attempt, tally, own, worker FROM headrace.ended, generate_series(1, %d) AS i WHERE seq = %d;
 			INSERT INTO headrace.result SELECT %[1]d + i, job, attempt, same FROM headrace.result, generate_series(1, %[2]d) AS i WHERE seq = %[3]d;
 			UPDATE headrace.feed SET seq = %[1]d + %[2]d WHERE number = (SELECT max(number) FROM headrace.feed)`, base, n, first),
 	}
@@ -187,7 +187,7 @@ func multiplySQLite(path string, n int) (err error) {
 	for _, sql := range []string{
 		"INSERT INTO job (seq, id, at, channel, kind, name, key, spec, args, staging) " + numbers +
 			`SELECT ?1 + i, unhex(printf('%012x70008000%012x', 1600000000000 + i / 10, i)), at, channel, kind, 'past-' || (i % 1000), key, spec, args, staging FROM n, job WHERE seq = ?3`,
-		"INSERT INTO ended " + numbers + "SELECT ?1 + i, outcome, body, attempt, tally, own FROM n, ended WHERE seq = ?3",
+		"INSERT INTO ended " + numbers + "SELECT ?1 + i, outcome, body, attempt, tally, own, worker FROM n, ended WHERE seq = ?3",
 		"INSERT INTO result " + numbers + "SELECT ?1 + i, job, attempt, same FROM n, result WHERE seq = ?3",
 		"UPDATE head SET seq = ?1 + ?2 WHERE ?3 > 0",
 	} {

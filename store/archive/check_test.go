@@ -120,7 +120,7 @@ var faults = []struct {
 	{sql: "INSERT INTO {s}live SELECT seq, 0, 0, 0, NULL, NULL, NULL, {f}, {f} FROM {s}ended e WHERE NOT EXISTS (SELECT 1 FROM {s}live l WHERE l.seq = e.seq)", table: "live", problem: "the job is unfinished here, and has ended"},
 	{sql: "UPDATE {s}live SET state = 3, open = {t}, attempt = NULL WHERE seq = (SELECT max(seq) FROM {s}live WHERE state < 3)", table: "live", problem: "how it ended is missing"},
 	{sql: "INSERT INTO {s}live VALUES (9999, 0, 0, 0, NULL, NULL, NULL, {f}, {f})", table: "live", problem: "its job is unknown"},
-	{sql: "INSERT INTO {s}ended VALUES (9999, 1, x'03', NULL, NULL, NULL)", table: "ended", problem: "its job is unknown"},
+	{sql: "INSERT INTO {s}ended VALUES (9999, 1, x'03', NULL, NULL, NULL, NULL)", table: "ended", problem: "its job is unknown"},
 	{sql: "INSERT INTO {s}attempt VALUES (9999, 1, x'03', NULL)", table: "attempt", problem: "its job is unknown"},
 	{sql: "INSERT INTO {s}result VALUES (9999, x'03', NULL, {f})", table: "result", problem: "its job is unknown"},
 	{sql: "UPDATE {s}result SET job = NULL, same = {t}, attempt = NULL", table: "result", problem: "and there is none"},

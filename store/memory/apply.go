@@ -95,6 +95,9 @@ func (d *Disk) add(r *job.Record) error {
 	switch {
 	case r.End != nil:
 		n.state, n.wake, n.delay = done, 0, 0
+		if r.LastEnd != nil {
+			n.worker = r.LastEnd.Worker
+		}
 	case r.Running:
 		n.state, n.run = running, copyAttempt(r.Last)
 	}
@@ -175,6 +178,7 @@ func (d *Disk) finish(c job.JobEnded) error {
 		r.state, r.run, r.wake, r.delay = done, nil, 0, 0
 		r.end, r.held, r.open = clone(&c.End), c.Held, c.Open
 		if c.Attempt != nil {
+			r.worker = c.Attempt.Worker
 			r.close(c.Attempt)
 		}
 		if len(c.Result) > 0 {

@@ -58,6 +58,7 @@ type row struct {
 	delay   int64
 	run     *job.Attempt // while it runs
 	ended   []ended      // by number
+	worker  string       // of the attempt that ended with it
 	end     *job.End
 	held    bool
 	open    bool

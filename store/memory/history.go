@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/headrace/headrace/job"
 	"github.com/headrace/headrace/queue"
@@ -27,6 +28,9 @@ func (s *Store) reading(ctx context.Context, what string, f func(d *Disk)) error
 
 // Jobs implements queue.History.
 func (s *Store) Jobs(ctx context.Context, f queue.JobFilter) ([]job.Record, error) {
+	if err := f.Check(); err != nil {
+		return nil, fmt.Errorf("list jobs: %w", err)
+	}
 	var found []job.Record
 	err := s.reading(ctx, "list jobs", func(d *Disk) {
 		for _, r := range d.newest(f.IDs) {
@@ -78,19 +82,29 @@ func (r *row) passes(f *queue.JobFilter) bool {
 	switch {
 	case f.Before != 0 && r.seq >= f.Before,
 		f.State != "" && f.State != stateWords[r.state],
-		f.Outcome != 0 && (r.end == nil || r.end.Outcome != f.Outcome):
+		f.Outcome != 0 && (r.end == nil || r.end.Outcome != f.Outcome),
+		f.Worker != "" && f.Worker != r.worker,
+		!within(r.at, f.After, f.Until):
 		return false
 	}
 	return true
 }
 
+// within reports whether a moment lies between two, of which each may be none.
+func within(at, after, until job.Time) bool {
+	return (after == 0 || at >= after) && (until == 0 || at < until)
+}
+
 func specPasses(s *job.Spec, f *queue.JobFilter) bool {
 	is := func(want, have string) bool { return want == "" || want == have }
-	return is(f.Channel, s.Channel) && is(f.Kind, s.Kind) && is(f.Name, s.Name) && is(f.Key, s.Key)
+	return is(f.Channel, s.Channel) && is(f.Kind, s.Kind) && is(f.Name, s.Name) && is(f.Key, s.Key) && strings.HasPrefix(s.Name, f.Prefix)
 }
 
 // Builds implements queue.History.
 func (s *Store) Builds(ctx context.Context, f queue.BuildFilter) ([]job.BuildRecord, error) {
+	if err := f.Check(); err != nil {
+		return nil, fmt.Errorf("list builds: %w", err)
+	}
 	var found []job.BuildRecord
 	err := s.reading(ctx, "list builds", func(d *Disk) {
 		for _, b := range d.builds.rows {
@@ -99,6 +113,9 @@ func (s *Store) Builds(ctx context.Context, f queue.BuildFilter) ([]job.BuildRec
 				f.Before != 0 && b.Seq >= f.Before,
 				len(f.IDs) > 0 && !slices.Contains(f.IDs, b.Build.ID),
 				f.Name != "" && f.Name != b.Build.Name,
+				!strings.HasPrefix(b.Build.Name, f.Prefix),
+				f.Outcome != 0 && f.Outcome != b.Outcome,
+				!within(b.At, f.After, f.Until),
 				f.Live && b.Outcome != 0:
 				continue
 			}

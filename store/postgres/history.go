@@ -44,6 +44,31 @@ func (l *list) ids(name string, ids []job.ID) {
 	l.add(name+" = ANY(?::uuid[])", array.wire(oidUUID))
 }
 
+// prefix adds the condition on a name that it begins so.
+func (l *list) prefix(column, prefix string) {
+	if prefix == "" {
+		return
+	}
+	prefix = escaped(prefix)
+	l.where = append(l.where, column+" <> ''") // for the index that leaves those out
+	l.add(column+" >= ?::text", []byte(prefix))
+	if end, ok := rows.PrefixEnd(prefix); ok {
+		l.add(column+" < ?::text", []byte(end))
+	}
+}
+
+// within adds the bounds of the moment. The seqs that they stand for are found once, by halving: see the function of that name.
+func (l *list) within(at, since string, after, until job.Time) {
+	if after != 0 {
+		l.add(l.seq+" >= (SELECT headrace."+since+"(?::bigint))", number(int64(after)))
+		l.add(at+" >= ?::bigint", number(int64(after)))
+	}
+	if until != 0 {
+		l.add(l.seq+" < (SELECT headrace."+since+"(?::bigint))", number(int64(until)))
+		l.add(at+" < ?::bigint", number(int64(until)))
+	}
+}
+
 func (l *list) before(seq int64) {
 	if seq != 0 {
 		l.add(l.seq+" < ?::bigint", number(seq))
@@ -71,13 +96,14 @@ func listJobs(f *queue.JobFilter) *list {
 	case stated && rows.Unfinished(state):
 		l.seq, l.from = "l.seq", "headrace.live l JOIN headrace.job j ON j.seq = l.seq LEFT JOIN headrace.ended e ON e.seq = l.seq"
 		l.add("l.state = ?::bigint", number(state))
-	case stated || f.Outcome != 0:
+	case stated || f.Outcome != 0 || f.Worker != "":
 		l.seq, l.from = "e.seq", "headrace.ended e JOIN headrace.job j ON j.seq = e.seq LEFT JOIN headrace.live l ON l.seq = e.seq"
 	}
 	if f.Outcome != 0 {
 		// In the text, for the index that leaves out successes.
 		l.where = append(l.where, fmt.Sprintf("e.outcome = %d", f.Outcome))
 	}
+	l.text("e.worker", f.Worker)
 	l.from += sealed
 	if !f.Build.IsZero() {
 		l.add("j.id IN (SELECT r.job FROM headrace.build b JOIN headrace.build_ref r ON r.build = b.seq WHERE b.id = ?::uuid)", f.Build[:])
@@ -90,6 +116,8 @@ func listJobs(f *queue.JobFilter) *list {
 	l.text("j.name", f.Name)
 	l.text("j.channel", f.Channel)
 	l.text("j.kind", f.Kind)
+	l.prefix("j.name", f.Prefix)
+	l.within("j.at", "job_since", f.After, f.Until)
 	l.before(f.Before)
 	if len(f.IDs) > 0 && len(l.where) == 1 && f.State == "" { // of one state, it may be another without a condition more
 		l.name = fmt.Sprintf("jobs_by_id_%t", f.Args)
@@ -103,15 +131,24 @@ func listBuilds(f *queue.BuildFilter) *list {
 	if f.Live {
 		l.where = append(l.where, "b.outcome = 0")
 	}
+	if f.Outcome != 0 {
+		l.where = append(l.where, fmt.Sprintf("b.outcome = %d", f.Outcome))
+	}
 	l.text("b.name", f.Name)
+	l.prefix("b.name", f.Prefix)
 	l.ids("b.id", f.IDs)
+	l.within("b.at", "build_since", f.After, f.Until)
 	l.before(f.Before)
 	return l
 }
 
 // Jobs implements queue.History.
 func (r *Reader) Jobs(ctx context.Context, f queue.JobFilter) (found []job.Record, err error) {
-	if _, ok := rows.StateNumber(f.State); !ok && f.State != "" {
+	if err := f.Check(); err != nil {
+		return nil, r.fail("list jobs", err)
+	}
+	state, ok := rows.StateNumber(f.State)
+	if !ok && f.State != "" || ok && rows.Unfinished(state) && f.Worker != "" {
 		return nil, nil
 	}
 	l := listJobs(&f)
@@ -135,6 +172,9 @@ func (r *Reader) Jobs(ctx context.Context, f queue.JobFilter) (found []job.Recor
 
 // Builds implements queue.History.
 func (r *Reader) Builds(ctx context.Context, f queue.BuildFilter) (found []job.BuildRecord, err error) {
+	if err := f.Check(); err != nil {
+		return nil, r.fail("list builds", err)
+	}
 	l := listBuilds(&f)
 	err = r.read(ctx, func(t *tables) error {
 		found = nil

@@ -94,7 +94,7 @@ func fillPast(t *testing.T, address string) {
 				n++
 				seq++
 				spec := job.Spec{ID: pastID('j', n), Name: fmt.Sprint("name ", n/3), Channel: "main", Kind: "command", Key: fmt.Sprint("key ", n)}
-				outcome := job.Succeeded
+				outcome, worker := job.Succeeded, "w"
 				// Each of the rare ones has one of its own.
 				switch {
 				case n <= rare:
@@ -107,10 +107,13 @@ func fillPast(t *testing.T, address string) {
 					spec.Kind = "rare"
 				case n <= 5*rare:
 					outcome = job.Failed
+				case n <= 6*rare:
+					worker = "rare"
 				}
 				b.Changes = append(b.Changes, job.JobAdded{Record: job.Record{Seq: seq, At: b.At, Spec: spec}})
-				if n > 6*rare && n < past/2 || n <= 5*rare {
-					b.Changes = append(b.Changes, job.JobEnded{Job: spec.ID, Seq: seq, End: job.End{At: b.At, Outcome: outcome}})
+				if n < past/2 {
+					a := job.AttemptEnd{Attempt: job.Attempt{Number: 1, Worker: worker}, At: b.At, Outcome: outcome}
+					b.Changes = append(b.Changes, job.JobEnded{Job: spec.ID, Seq: seq, End: job.End{At: b.At, Outcome: outcome}, Attempt: &a})
 				}
 				refs.Refs = append(refs.Refs, job.Ref{Job: spec.ID})
 			}
@@ -118,7 +121,11 @@ func fillPast(t *testing.T, address string) {
 			build := job.BuildAdded{BuildRecord: job.BuildRecord{Seq: seq, At: b.At, Build: job.Build{ID: refs.Build, Name: name}}}
 			b.Changes = append(b.Changes, build, refs)
 			if n < past-100 {
-				b.Changes = append(b.Changes, job.BuildEnded{Build: refs.Build, At: b.At, Outcome: job.Succeeded})
+				outcome := job.Succeeded
+				if n <= 10 {
+					outcome = job.Failed
+				}
+				b.Changes = append(b.Changes, job.BuildEnded{Build: refs.Build, At: b.At, Outcome: outcome})
 			}
 		}
 		if err := s.Commit(t.Context(), b); err != nil {
@@ -175,6 +182,30 @@ func TestListsAreLedByAnIndex(t *testing.T) {
 					}
 				}
 			}
+		}
+	}
+	spans := [][2]job.Time{{}, {0, 2}, {past, 0}, {past / 2, past/2 + 2201}}
+	for _, worker := range append(text, "w") {
+		for _, prefix := range []string{"", "rar", "name"} {
+			for _, span := range spans {
+				for _, outcome := range []job.Outcome{0, job.Failed, job.Succeeded} {
+					for _, state := range []string{"", "Done"} {
+						for _, channel := range text {
+							f := queue.JobFilter{Worker: worker, Prefix: prefix, After: span[0], Until: span[1], Outcome: outcome, State: state, Channel: channel}
+							sql, params := postgres.JobList(&f)
+							check(fmt.Sprintf("%+v", f), sql, params, func(string) bool { return false })
+						}
+					}
+				}
+			}
+		}
+	}
+	for _, span := range spans {
+		for bits := range 1 << 4 {
+			f := queue.BuildFilter{Prefix: []string{"", "rar"}[bits&1], Live: bits&2 != 0, After: span[0], Until: span[1]}
+			f.Outcome = []job.Outcome{0, job.Failed, job.Succeeded}[bits/4%3]
+			sql, params := postgres.BuildList(&f)
+			check(fmt.Sprintf("%+v", f), sql, params, func(string) bool { return false })
 		}
 	}
 	for bits := range 1 << 3 {

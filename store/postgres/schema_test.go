@@ -115,6 +115,15 @@ func testUpgrade(t *testing.T, version int) {
 		t.Fatal(err)
 	}
 	defer s.Close() //nolint:errcheck // its database goes away
+	list, err := s.Jobs(t.Context(), queue.JobFilter{Worker: "w"})
+	if n := run(t, address, "SELECT FROM headrace.ended WHERE attempt IS NOT NULL"); err != nil || n == 0 || int(n) != len(list) {
+		t.Errorf("%d jobs ended with an attempt, and %d by worker w (%v)", n, len(list), err)
+	}
+	for i := range list {
+		if list[i].LastEnd == nil || list[i].LastEnd.Worker != "w" {
+			t.Errorf("job %s is listed by worker w, and ended with %+v", list[i].Spec.ID, list[i].LastEnd)
+		}
+	}
 	head, err := s.Load(t.Context(), discard)
 	if err != nil || len(head.Corrupt) > 0 {
 		t.Errorf("load: %+v, %v", head, err)

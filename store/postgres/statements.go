@@ -44,8 +44,8 @@ var statements = [rows.Count]statement{
 	rows.PutLive: {sql: `UPDATE headrace.live l SET state = v.state, wake = v.wake, delay = v.delay, attempt = v.attempt, tally = v.tally,
 		own = v.own, held = v.held, open = v.open FROM ` + liveRows + ` WHERE l.seq = v.seq`},
 	rows.DropLive: {sql: `DELETE FROM headrace.live WHERE seq = ANY($1::bigint[])`},
-	rows.AddEnded: {sql: `INSERT INTO headrace.ended (seq, outcome, body, attempt, tally, own)
-		SELECT * FROM unnest($1::bigint[], $2::bigint[], $3::bytea[], $4::bytea[], $5::bytea[], $6::bytea[])`},
+	rows.AddEnded: {sql: `INSERT INTO headrace.ended (seq, outcome, body, attempt, tally, own, worker)
+		SELECT * FROM unnest($1::bigint[], $2::bigint[], $3::bytea[], $4::bytea[], $5::bytea[], $6::bytea[], $7::text[])`},
 	rows.PutAttempt: {sql: `INSERT INTO headrace.attempt (seq, number, body, result)
 		SELECT * FROM unnest($1::bigint[], $2::bigint[], $3::bytea[], $4::bytea[])
 		ON CONFLICT (seq, number) DO UPDATE SET body = excluded.body, result = excluded.result`},

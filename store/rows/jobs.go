@@ -188,12 +188,14 @@ func (b *Batch) finish(r *liveRow, c *job.JobEnded) error {
 	from := len(b.buf)
 	body := b.kept(codec.AppendEnd(b.buf, &c.End))
 	var attempt []byte
+	var worker Value // null: none
 	if c.Attempt != nil {
+		worker = name(c.Attempt.Worker)
 		v := *c.Attempt
 		v.Result = nil
 		attempt = b.kept(codec.AppendAttemptEnd(b.buf, &v))
 	}
-	err := b.put(AddEnded, number(c.Seq), number(c.End.Outcome), blob(body), bytes(attempt), bytes(r.tally), bytes(r.own))
+	err := b.put(AddEnded, number(c.Seq), number(c.End.Outcome), blob(body), bytes(attempt), bytes(r.tally), bytes(r.own), worker)
 	b.buf = b.buf[:from]
 	if err != nil {
 		return err

@@ -16,7 +16,7 @@ const (
 	PutLive
 	// DropLive: seq.
 	DropLive
-	// AddEnded: seq, outcome, body, [attempt], [tally], [own].
+	// AddEnded: seq, outcome, body, [attempt], [tally], [own], [worker of the attempt].
 	AddEnded
 	// PutAttempt: seq, number, body, [result]; the first two are the key.
 	PutAttempt

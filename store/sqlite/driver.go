@@ -86,6 +86,17 @@ func (c *conn) close() error { return c.db.Close() }
 // script runs statements that give no rows.
 func (c *conn) script(sql string) error { return sqlitex.ExecuteTransient(c.db, sql, nil) }
 
+// define gives the connection the function by which a migration reads the worker out of an attempt.
+func (c *conn) define() error {
+	return c.db.CreateFunction("attempt_worker", &sqlite.FunctionImpl{NArgs: 1, Deterministic: true, Scalar: func(_ sqlite.Context, args []sqlite.Value) (sqlite.Value, error) {
+		worker := rows.WorkerOf(rows.Value{Kind: rows.Blob, Blob: args[0].Blob()})
+		if worker.Kind == rows.Null {
+			return sqlite.Value{}, nil
+		}
+		return sqlite.TextValue(worker.Text), nil
+	}})
+}
+
 // scripts runs several statements, as in a migration, within one savepoint.
 func (c *conn) scripts(sql string) error { return sqlitex.ExecuteScript(c.db, sql, nil) }
 

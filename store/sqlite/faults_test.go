@@ -247,12 +247,12 @@ func TestTablesRefuseImpossibleStates(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, sql := range []string{
-		"UPDATE live SET state = 2",                              // running without an attempt
-		"UPDATE live SET attempt = x'00'",                        // an attempt that does not run
-		"UPDATE live SET state = 3",                              // done, and nothing holds it
-		"UPDATE live SET state = 4, open = 1",                    // no state
-		"UPDATE live SET open = 1",                               // open before it is done
-		"INSERT INTO ended VALUES (1, 0, x'', null, null, null)", // ended without an outcome
+		"UPDATE live SET state = 2",                                    // running without an attempt
+		"UPDATE live SET attempt = x'00'",                              // an attempt that does not run
+		"UPDATE live SET state = 3",                                    // done, and nothing holds it
+		"UPDATE live SET state = 4, open = 1",                          // no state
+		"UPDATE live SET open = 1",                                     // open before it is done
+		"INSERT INTO ended VALUES (1, 0, x'', null, null, null, null)", // ended without an outcome
 		"UPDATE job SET id = x'01'",
 		"INSERT INTO head VALUES (2, 0, 0, 0, 0)",
 	} {

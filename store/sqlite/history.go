@@ -77,25 +77,60 @@ func ident(id job.ID) rows.Value { return rows.Value{Kind: rows.ID, ID: id} }
 
 func text(v string) rows.Value { return rows.Value{Kind: rows.Text, Text: v} }
 
+// reach is what is looked up of a filter before its list is made.
+type reach struct {
+	// most: the build has a good part of all jobs, or the prefix of all names.
+	mostOf, mostNamed bool
+	since, until      int64 // seqs; 0: no bound
+}
+
+func (l *list) within(r reach, at string, after, until job.Time) {
+	if after != 0 {
+		l.add(l.seq+" >= ?", number(r.since))
+		l.add(at+" >= ?", number(int64(after)))
+	}
+	if until != 0 {
+		l.add(l.seq+" < ?", number(r.until))
+		l.add(at+" < ?", number(int64(until)))
+	}
+}
+
+// prefix adds the condition on a name. It leads unless something else does, or nearly all names begin so.
+func (l *list) prefix(column, prefix string, leads bool) {
+	plus := "+"
+	if leads {
+		plus = ""
+		l.add(column + " <> ''")
+	}
+	l.add(plus+column+" >= ?", text(prefix))
+	if end, ok := rows.PrefixEnd(prefix); ok {
+		l.add(plus+column+" < ?", text(end))
+	}
+}
+
 // lead is the table from which a list of jobs starts, and the indexed column by which it finds its rows there; none: it
 // goes back through the table.
 type lead struct{ table, column string }
 
 // leadTo gives what leads to the fewest jobs, which the engine of SQLite would guess.
-func leadTo(f *queue.JobFilter, most bool) lead {
+func leadTo(f *queue.JobFilter, r reach) lead {
 	state, stated := rows.StateNumber(f.State)
-	unfinished, ended := stated && rows.Unfinished(state), stated || f.Outcome != 0
+	unfinished, ended := stated && rows.Unfinished(state), stated || f.Outcome != 0 || f.Worker != ""
 	switch {
-	case len(f.IDs) > 0, !f.Build.IsZero() && !most:
+	case len(f.IDs) > 0, !f.Build.IsZero() && !r.mostOf:
 		return lead{"job", "id"}
 	case f.Key != "":
 		return lead{"job", "key"}
 	case f.Name != "":
 		return lead{"job", "name"}
+	case f.Prefix != "" && !r.mostNamed:
+		return lead{"job", prefixed}
 	case unfinished:
 		return lead{"live", ""}
 	case f.Outcome != 0 && f.Outcome != job.Succeeded:
 		return lead{"ended", "outcome"}
+	case f.Worker != "":
+		return lead{"ended", "worker"}
 	case f.Channel != "":
 		return lead{"job", "channel"}
 	case f.Kind != "" && f.Kind != usualKind:
@@ -106,13 +141,16 @@ func leadTo(f *queue.JobFilter, most bool) lead {
 	return lead{"job", ""}
 }
 
+// prefixed stands for the column name where a prefix leads there.
+const prefixed = "name prefix"
+
 // usualKind is the kind that has no index, since nearly all jobs are of it where any is.
 const usualKind = "command"
 
 // partial has the terms that name the indexes which do not have all rows.
 var partial = map[string]string{
 	"name": "j.name <> ''", "channel": "j.channel <> ''", "kind": "j.kind <> '" + usualKind + "'",
-	"outcome": "e.outcome <> " + strconv.Itoa(int(job.Succeeded)),
+	"outcome": "e.outcome <> " + strconv.Itoa(int(job.Succeeded)), "worker": "e.worker IS NOT NULL",
 }
 
 // equal adds a condition on a column of a list of jobs. A plus keeps the engine from any index but the one that leads.
@@ -127,9 +165,9 @@ func (l *list) equal(to lead, table, column string, v rows.Value) {
 	}
 }
 
-// listJobs gives the list for a filter whose State, if it has one, there is. most: its Build has a good part of all jobs.
-func listJobs(f *queue.JobFilter, most bool) (*list, error) {
-	to := leadTo(f, most)
+// listJobs gives the list for a filter whose State, if it has one, there is.
+func listJobs(f *queue.JobFilter, r reach) (*list, error) {
+	to := leadTo(f, r)
 	l := &list{columns: recordColumns, seq: "j.seq", limit: queue.PageLimit(f.Limit)}
 	if f.Args {
 		l.columns += ", j.args"
@@ -140,7 +178,7 @@ func listJobs(f *queue.JobFilter, most bool) (*list, error) {
 		live = "CROSS"
 		l.add("l.state = ?", number(state))
 	}
-	if stated && !rows.Unfinished(state) || f.Outcome != 0 {
+	if stated && !rows.Unfinished(state) || f.Outcome != 0 || f.Worker != "" {
 		ended = "CROSS"
 	}
 	switch to.table {
@@ -154,9 +192,12 @@ func listJobs(f *queue.JobFilter, most bool) (*list, error) {
 	if f.Outcome != 0 {
 		l.equal(to, "e", "outcome", number(int64(f.Outcome)))
 	}
+	if f.Worker != "" {
+		l.equal(to, "e", "worker", text(f.Worker))
+	}
 	switch {
 	case f.Build.IsZero():
-	case most:
+	case r.mostOf:
 		l.add("EXISTS (SELECT 1 FROM build b JOIN build_ref r ON r.build = b.seq WHERE b.id = ? AND r.job = j.id)", ident(f.Build))
 	default:
 		l.add("j.id IN (SELECT r.job FROM build b JOIN build_ref r ON r.build = b.seq WHERE b.id = ?)", ident(f.Build))
@@ -174,34 +215,98 @@ func listJobs(f *queue.JobFilter, most bool) (*list, error) {
 			l.equal(to, "j", c.column, text(c.v))
 		}
 	}
+	if f.Prefix != "" {
+		l.prefix("j.name", f.Prefix, to.column == prefixed)
+	}
+	l.within(r, "j.at", f.After, f.Until)
 	l.before(f.Before)
 	l.often = len(f.IDs) == 1 && len(l.args) == 1
 	return l, nil
 }
 
-// most reports whether the build of a filter has a good part of all jobs. They do not come in the order of the list, so there
+// reachJobs looks up, above all, whether the build of a filter has a good part of all jobs. They do not come in the order of the list, so there
 // are two ways: to find them all and sort, for each page; or to go along the list and ask of each job. To sort a million
 // for each of 500 pages would take for ever: the first takes size * size / limit steps in all, the second as many as there
 // are jobs.
-func (db *conn) most(f *queue.JobFilter) (most bool, err error) {
-	if f.Build.IsZero() {
-		return false, nil
+//
+// So it is with names that begin in one way.
+func (db *conn) reachJobs(f *queue.JobFilter) (r reach, err error) {
+	if f.Build.IsZero() && f.Prefix == "" && f.After == 0 && f.Until == 0 {
+		return r, nil
 	}
 	head, err := rows.ReadHead(db)
 	if err != nil {
-		return false, err
+		return r, err
 	}
-	// The greatest seq is about as many as there are jobs, if none was deleted.
-	enough := int64(math.Sqrt(float64(head.Seq)*float64(queue.PageLimit(f.Limit)))) + 1
-	q := db.query(qBuildSize).bind(ident(f.Build), number(enough))
-	return most, q.each(func() error {
-		most = q.Int() >= enough
+	enough := enoughOf(head.Seq, f.Limit)
+	if !f.Build.IsZero() {
+		if r.mostOf, err = db.reaches(enough, qBuildSize, ident(f.Build)); err != nil {
+			return r, err
+		}
+	}
+	return r, db.reach(&r, head.Seq, enough, f.Prefix, qJobsNamed, f.After, f.Until, qJobAfter)
+}
+
+// reachBuilds is reachJobs for builds.
+func (db *conn) reachBuilds(f *queue.BuildFilter) (r reach, err error) {
+	if f.Prefix == "" && f.After == 0 && f.Until == 0 {
+		return r, nil
+	}
+	head, err := rows.ReadHead(db)
+	if err != nil {
+		return r, err
+	}
+	return r, db.reach(&r, head.Seq, enoughOf(head.Seq, f.Limit), f.Prefix, qBuildsNamed, f.After, f.Until, qBuildAfter)
+}
+
+// enoughOf gives how many are a good part. The greatest seq is about as many as there are, if none was deleted.
+func enoughOf(last int64, limit int) int64 {
+	return int64(math.Sqrt(float64(last)*float64(queue.PageLimit(limit)))) + 1
+}
+
+// reaches reports whether a statement counts so many, which it takes last.
+func (db *conn) reaches(enough int64, count rows.Query, of ...rows.Value) (yes bool, err error) {
+	q := db.query(count).bind(of...).bind(number(enough))
+	return yes, q.each(func() error {
+		yes = q.Int() >= enough
 		return nil
 	})
 }
 
+func (db *conn) reach(r *reach, last, enough int64, prefix string, named rows.Query, after, until job.Time, next rows.Query) (err error) {
+	if prefix != "" {
+		end, ok := rows.PrefixEnd(prefix)
+		if !ok {
+			end = prefix + "\xff"
+		}
+		if r.mostNamed, err = db.reaches(enough, named, text(prefix), text(end)); err != nil {
+			return err
+		}
+	}
+	for _, bound := range []struct {
+		at  job.Time
+		seq *int64
+	}{{after, &r.since}, {until, &r.until}} {
+		if bound.at == 0 {
+			continue
+		}
+		*bound.seq, err = rows.Since(bound.at, last, func(seq int64) (found int64, at job.Time, ok bool, err error) {
+			q := db.query(next).bind(number(seq))
+			err = q.each(func() error {
+				found, at, ok = q.Int(), job.Time(q.Int()), true
+				return nil
+			})
+			return found, at, ok, err
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // listBuilds gives the list for a filter.
-func listBuilds(f *queue.BuildFilter) (*list, error) {
+func listBuilds(f *queue.BuildFilter, r reach) (*list, error) {
 	l := &list{columns: buildColumns, from: "build b", seq: "b.seq", limit: queue.PageLimit(f.Limit)}
 	l.add("b.staged = 0")
 	if f.Live {
@@ -217,22 +322,39 @@ func listBuilds(f *queue.BuildFilter) (*list, error) {
 	if err := l.ids("b.id", f.IDs); err != nil {
 		return nil, err
 	}
+	fewer := f.Live || len(f.IDs) > 0 || f.Name != ""
+	byPrefix := f.Prefix != "" && !fewer && !r.mostNamed
+	if f.Prefix != "" {
+		l.prefix("b.name", f.Prefix, byPrefix)
+	}
+	switch {
+	case f.Outcome == 0:
+	case fewer, byPrefix, f.Outcome == job.Succeeded:
+		l.add("+b.outcome = ?", number(int64(f.Outcome)))
+	default:
+		l.add("b.outcome = ? AND b.outcome > 1", number(int64(f.Outcome)))
+	}
+	l.within(r, "b.at", f.After, f.Until)
 	l.before(f.Before)
 	return l, nil
 }
 
 // Jobs implements queue.History.
 func (r *Reader) Jobs(ctx context.Context, f queue.JobFilter) ([]job.Record, error) {
-	if _, ok := rows.StateNumber(f.State); !ok && f.State != "" {
+	if err := f.Check(); err != nil {
+		return nil, r.fail("list jobs", err)
+	}
+	state, ok := rows.StateNumber(f.State)
+	if !ok && f.State != "" || ok && rows.Unfinished(state) && f.Worker != "" {
 		return nil, nil
 	}
 	var found []job.Record
 	err := r.long(ctx, func(db *conn) error {
-		most, err := db.most(&f)
+		reach, err := db.reachJobs(&f)
 		if err != nil {
 			return err
 		}
-		l, err := listJobs(&f, most)
+		l, err := listJobs(&f, reach)
 		if err != nil {
 			return err
 		}
@@ -253,18 +375,26 @@ func (r *Reader) Jobs(ctx context.Context, f queue.JobFilter) ([]job.Record, err
 // Builds implements queue.History.
 func (r *Reader) Builds(ctx context.Context, f queue.BuildFilter) ([]job.BuildRecord, error) {
 	var found []job.BuildRecord
-	l, err := listBuilds(&f)
-	if err == nil {
-		err = r.long(ctx, func(db *conn) error {
-			q := l.query(db)
-			return q.each(func() error {
-				if b, err := rows.Build(q); err == nil {
-					found = append(found, b)
-				}
-				return nil
-			})
-		})
+	if err := f.Check(); err != nil {
+		return nil, r.fail("list builds", err)
 	}
+	err := r.long(ctx, func(db *conn) error {
+		reach, err := db.reachBuilds(&f)
+		if err != nil {
+			return err
+		}
+		l, err := listBuilds(&f, reach)
+		if err != nil {
+			return err
+		}
+		q := l.query(db)
+		return q.each(func() error {
+			if b, err := rows.Build(q); err == nil {
+				found = append(found, b)
+			}
+			return nil
+		})
+	})
 	if err != nil {
 		return nil, r.fail("list builds", err)
 	}

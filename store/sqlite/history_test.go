@@ -62,11 +62,11 @@ func TestPageOfABuildTakesTheShorterWay(t *testing.T) {
 		if tc.state != nil {
 			f.State = tc.state.String()
 		}
-		most, err := s.w.most(&f)
+		reach, err := s.w.reachJobs(&f)
 		if err != nil {
 			t.Fatal(err)
 		}
-		l, err := listJobs(&f, most)
+		l, err := listJobs(&f, reach)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -41,7 +41,7 @@ func goesThrough(step string) string {
 func TestListsAreLedByAnIndex(t *testing.T) {
 	t.Parallel()
 	s, _ := openFile(t)
-	for bits := range 1 << 10 {
+	for bits := range 1 << 14 {
 		on := func(i int) bool { return bits>>i&1 == 1 }
 		var f queue.JobFilter
 		set := func(i int, p *string, v string) {
@@ -67,7 +67,17 @@ func TestListsAreLedByAnIndex(t *testing.T) {
 		if on(9) {
 			f.Before = 7
 		}
-		l, err := listJobs(&f, false)
+		set(10, &f.Worker, "w")
+		if on(11) {
+			f.Prefix, f.Name = "p", ""
+		}
+		if on(12) {
+			f.After, f.Until = 1, 2
+		}
+		if f.Worker != "" && f.State == "Ready" || on(13) && f.Prefix == "" {
+			continue // nobody asks, or it is the same as without
+		}
+		l, err := listJobs(&f, reach{mostNamed: on(13)})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -76,14 +86,15 @@ func TestListsAreLedByAnIndex(t *testing.T) {
 			case "l":
 				return f.State == "Ready" // what is unfinished
 			case "j":
-				return bits&^(1<<9) == 0 // every job
+				// every job, or those of nearly all names
+				return bits&^(1<<9|1<<12) == 0 || on(13) && bits&^(1<<1|1<<9|1<<11|1<<12|1<<13) == 0
 			case "e":
-				return bits&^(1<<9|1<<4) == 1<<5 // every job that ended
+				return bits&^(1<<1|1<<9|1<<4|1<<11|1<<12|1<<13) == 1<<5 && (f.Prefix == "") != on(13) && f.Name == "" // every job that ended
 			}
 			return false
-		}, on(7) || on(8))
+		}, on(7) || on(8) || f.Prefix != "" && !on(13) && f.Key == "")
 	}
-	for bits := range 1 << 4 {
+	for bits := range 1 << 8 {
 		f := queue.BuildFilter{Live: bits&1 != 0, Before: int64(bits & 2)}
 		if bits&4 != 0 {
 			f.Name = "n"
@@ -91,13 +102,26 @@ func TestListsAreLedByAnIndex(t *testing.T) {
 		if bits&8 != 0 {
 			f.IDs = []job.ID{{1}}
 		}
-		l, err := listBuilds(&f)
+		if bits&16 != 0 {
+			f.Prefix, f.Name = "p", ""
+		}
+		if bits&32 != 0 {
+			f.Outcome = job.Failed
+		}
+		if bits&64 != 0 {
+			f.After, f.Until = 1, 2
+		}
+		most := bits&128 != 0
+		if most && f.Prefix == "" {
+			continue
+		}
+		l, err := listBuilds(&f, reach{mostNamed: most})
 		if err != nil {
 			t.Fatal(err)
 		}
 		checkPlan(t, s.w, l.sql(), fmt.Sprintf("%+v", f), func(table string) bool {
-			return table == "b" && (f.Live || bits&^2 == 0)
-		}, bits&8 != 0)
+			return table == "b" && (f.Live || len(f.IDs) == 0 && f.Name == "" && f.Outcome == 0 && (f.Prefix == "" || most))
+		}, bits&8 != 0 || f.Prefix != "" && !most)
 	}
 }
 

@@ -9,6 +9,10 @@ const (
 	qCommit
 	qRollback
 	qBuildSize
+	qJobsNamed
+	qBuildsNamed
+	qJobAfter
+	qBuildAfter
 
 	statements
 )
@@ -34,6 +38,11 @@ var queries = [statements]string{
 	qRollback:  `ROLLBACK`,
 	// It counts no further than asked.
 	qBuildSize: `SELECT count(*) FROM (SELECT 1 FROM build b JOIN build_ref r ON r.build = b.seq WHERE b.id = ?1 LIMIT ?2)`,
+	// So do these, of the names that begin in one way.
+	qJobsNamed:   `SELECT count(*) FROM (SELECT 1 FROM job WHERE name >= ?1 AND name < ?2 AND name <> '' LIMIT ?3)`,
+	qBuildsNamed: `SELECT count(*) FROM (SELECT 1 FROM build WHERE name >= ?1 AND name < ?2 AND name <> '' LIMIT ?3)`,
+	qJobAfter:    `SELECT seq, at FROM job WHERE seq >= ? ORDER BY seq LIMIT 1`,
+	qBuildAfter:  `SELECT seq, at FROM build WHERE seq >= ? ORDER BY seq LIMIT 1`,
 
 	rows.GetHead:     `SELECT number, at, seq, dropped FROM head`,
 	rows.PutHead:     `UPDATE head SET number = ?, at = ?, seq = ?, dropped = ?`,
@@ -53,7 +62,7 @@ var queries = [statements]string{
 	rows.PutLive: `UPDATE live SET state = ?, wake = ?, delay = ?, attempt = ?, tally = ?, own = ?, held = ?, open = ?
 		WHERE seq = ?`,
 	rows.DropLive:   `DELETE FROM live WHERE seq = ?`,
-	rows.AddEnded:   `INSERT INTO ended (seq, outcome, body, attempt, tally, own) VALUES (?, ?, ?, ?, ?, ?)`,
+	rows.AddEnded:   `INSERT INTO ended (seq, outcome, body, attempt, tally, own, worker) VALUES (?, ?, ?, ?, ?, ?, ?)`,
 	rows.PutAttempt: `INSERT OR REPLACE INTO attempt (seq, number, body, result) VALUES (?, ?, ?, ?)`,
 	rows.PutResult: `INSERT INTO result (seq, job, attempt, same) VALUES (?, ?, ?, ?) ON CONFLICT (seq) DO
 		UPDATE SET job = coalesce(excluded.job, job), attempt = excluded.attempt, same = excluded.same`,

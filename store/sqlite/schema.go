@@ -82,6 +82,11 @@ func migrateTo(c *conn, steps []string) error {
 	if err != nil {
 		return err
 	}
+	if version < int64(len(steps)) {
+		if err := c.define(); err != nil {
+			return err
+		}
+	}
 	for n := version; n < int64(len(steps)); n++ {
 		script := fmt.Sprintf("%s;\nPRAGMA application_id = %d;\nPRAGMA user_version = %d;\n", steps[n], applicationID, n+1)
 		if err := c.scripts(script); err != nil {

@@ -73,6 +73,9 @@ func TestOldFileIsUpgraded(t *testing.T) {
 				if err != nil || len(attempts) != 1 || string(attempts[0].Result) != "result" {
 					t.Errorf("attempts = %+v, %v", attempts, err)
 				}
+				if list, err := s.Jobs(t.Context(), queue.JobFilter{Worker: attempts[0].Worker}); err != nil || len(list) != 1 || list[0].Spec.ID != oldID('j', 1) {
+					t.Errorf("by worker %q: %+v, %v; want job 1", attempts[0].Worker, list, err)
+				}
 				rounds, err := s.Feed(t.Context(), 0, 10)
 				if err != nil || len(rounds) != int(head.Number) {
 					t.Errorf("%d rounds, %v; want %d", len(rounds), err, head.Number)

@@ -143,7 +143,7 @@ func (w *world) committed(ok bool) {
 // filter gives one of any combination.
 func (w *world) filter() (f queue.JobFilter) {
 	for range w.pick(4) {
-		switch w.pick(8) {
+		switch w.pick(11) {
 		case 0:
 			f.IDs = append(f.IDs, jobID(int64(w.pick(int(w.seq)+1))))
 		case 1:
@@ -160,7 +160,16 @@ func (w *world) filter() (f queue.JobFilter) {
 			f.State = []string{"Blocked", "Ready", "Running", "Done"}[w.pick(4)]
 		case 7:
 			f.Outcome = w.outcome()
+		case 8:
+			f.Worker = w.text()
+		case 9:
+			f.Prefix = []string{"j", "job 1", "x"}[w.pick(3)]
+		case 10:
+			f.After, f.Until = w.at-job.Time(w.pick(5000))*second, w.at-job.Time(w.pick(3000))*second
 		}
+	}
+	if f.Prefix != "" {
+		f.Name = ""
 	}
 	f.Before, f.Limit = int64(w.pick(int(w.seq)+2)), w.pick(4)
 	return f

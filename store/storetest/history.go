@@ -1,8 +1,10 @@
 package storetest
 
 import (
+	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/headrace/headrace/job"
@@ -56,6 +58,22 @@ func testFilters(t *testing.T, p *place) {
 		{queue.JobFilter{IDs: []job.ID{jobID(1), jobID(4)}, Outcome: job.Failed}, []int64{4}},
 		{queue.JobFilter{IDs: []job.ID{jobID(1), jobID(4)}, State: "Done"}, []int64{4}},
 		{queue.JobFilter{IDs: []job.ID{jobID(1), jobID(4)}, State: "Ready"}, []int64{1}},
+		{queue.JobFilter{Prefix: "job"}, []int64{6, 5, 4, 2, 1}},
+		{queue.JobFilter{Prefix: "oth"}, []int64{3}},
+		{queue.JobFilter{Prefix: "other"}, []int64{3}},
+		{queue.JobFilter{Prefix: "others"}, nil},
+		{queue.JobFilter{Prefix: "job", Limit: 2, Before: 6}, []int64{5, 4}},
+		{queue.JobFilter{Prefix: "\U0010ffff"}, nil},
+		{queue.JobFilter{Worker: "w1"}, []int64{5, 4, 3}},
+		{queue.JobFilter{Worker: "w1", Before: 5, Limit: 1}, []int64{4}},
+		{queue.JobFilter{Worker: "w"}, nil},
+		{queue.JobFilter{Worker: "w1", State: "Running"}, nil},
+		{queue.JobFilter{After: start + 3}, []int64{6, 5, 4, 3}},
+		{queue.JobFilter{Until: start + 3}, []int64{2, 1}},
+		{queue.JobFilter{After: start + 2, Until: start + 5}, []int64{4, 3, 2}},
+		{queue.JobFilter{After: start + 5, Until: start + 2}, nil},
+		{queue.JobFilter{After: start + 2, Until: start + 5, Before: 4}, []int64{3, 2}},
+		{queue.JobFilter{After: start + 7}, nil},
 		{queue.JobFilter{Limit: 2}, []int64{6, 5}},
 		{queue.JobFilter{Limit: 2, Before: 5}, []int64{4, 3}},
 		{queue.JobFilter{Limit: -1, Before: 2}, []int64{1}},
@@ -66,6 +84,15 @@ func testFilters(t *testing.T, p *place) {
 			got = append(got, r.Seq)
 		}
 		same(t, fmt.Sprintf("Jobs(%+v)", c.filter), c.want, got)
+	}
+	var invalid *job.InvalidError
+	for _, f := range []queue.JobFilter{{Name: "a", Prefix: "a"}, {Prefix: "\xff"}} {
+		if _, err := p.Store.Jobs(t.Context(), f); !errors.As(err, &invalid) || invalid.Field != "prefix" {
+			t.Errorf("Jobs(%+v): %v, want an InvalidError of the prefix", f, err)
+		}
+	}
+	if _, err := p.Store.Builds(t.Context(), queue.BuildFilter{Name: "a", Prefix: "a"}); !errors.As(err, &invalid) {
+		t.Errorf("builds by name and prefix: %v, want an InvalidError", err)
 	}
 	list := jobs(t, p.Store, queue.JobFilter{IDs: []job.ID{jobID(5)}})
 	want := record(5)
@@ -87,6 +114,107 @@ func testFilters(t *testing.T, p *place) {
 		if n := r.Seq; n != 8 && string(r.Spec.Args) != fmt.Sprintf("args %d", n) {
 			t.Errorf("job %d is listed with args %q", n, r.Spec.Args)
 		}
+	}
+}
+
+// All combinations of what a list may be asked for give what the filters give by themselves.
+func testCombinations(t *testing.T, p *place) {
+	const n = 24
+	names := []string{"ab", "a", "b", "ab\\c", "\u00fc", ""}
+	want := map[int64]job.Record{}
+	for i := int64(1); i <= n; i++ {
+		a := added(i)
+		a.At = start + job.Time(i/2)
+		a.Spec.Name, a.Spec.Channel = names[i%6], []string{"x", "y"}[i/2%2]
+		changes := []job.Change{a}
+		if i%4 != 0 {
+			end := finished(i, []job.Outcome{job.Succeeded, job.Failed}[i/3%2])
+			end.Attempt.Worker, end.Open = []string{"w1", "w2"}[i/5%2], false
+			changes = append(changes, started(i, 1), end)
+			a.End, a.LastEnd = &end.End, end.Attempt
+		} else if i%8 == 0 {
+			changes = append(changes, cancelled(i))
+			a.End = &job.End{Outcome: job.Cancelled}
+		}
+		want[i] = a.Record
+		p.commit(t, changes...)
+	}
+	p.reopen(t)
+	var all []queue.JobFilter
+	for _, prefix := range []string{"", "a", "ab", "ab\\", "\u00fc"} {
+		for _, worker := range []string{"", "w1", "w2", "w3"} {
+			for _, outcome := range []job.Outcome{0, job.Succeeded, job.Failed, job.Cancelled} {
+				for _, span := range [][2]job.Time{{}, {start + 3, 0}, {0, start + 9}, {start + 3, start + 9}} {
+					for _, channel := range []string{"", "x"} {
+						for _, state := range []string{"", "Done", "Blocked"} {
+							all = append(all, queue.JobFilter{
+								Prefix: prefix, Worker: worker, Outcome: outcome, After: span[0], Until: span[1], Channel: channel, State: state,
+							})
+						}
+					}
+				}
+			}
+		}
+	}
+	for i, f := range all {
+		f.Limit, f.Before = 1+i%5, int64(i%7)*5
+		var seqs, got []int64
+		for s := int64(n); s > 0; s-- {
+			r := want[s]
+			is := func(want, have string) bool { return want == "" || want == have }
+			state := "Blocked"
+			if r.End != nil {
+				state = "Done"
+			}
+			if len(seqs) < f.Limit && (f.Before == 0 || s < f.Before) && strings.HasPrefix(r.Spec.Name, f.Prefix) && is(f.Channel, r.Spec.Channel) && is(f.State, state) &&
+				(f.After == 0 || r.At >= f.After) && (f.Until == 0 || r.At < f.Until) &&
+				(f.Outcome == 0 || r.End != nil && r.End.Outcome == f.Outcome) &&
+				(f.Worker == "" || r.End != nil && r.LastEnd != nil && r.LastEnd.Worker == f.Worker) {
+				seqs = append(seqs, s)
+			}
+		}
+		for _, r := range jobs(t, p.Store, f) {
+			got = append(got, r.Seq)
+		}
+		same(t, fmt.Sprintf("Jobs(%+v)", f), seqs, got)
+	}
+}
+
+func testBuildCombinations(t *testing.T, p *place) {
+	const n = 24
+	var built []job.BuildRecord
+	for i := int64(n); i > 0; i-- {
+		r := buildRecord(i)
+		r.At, r.Build.Name = start+job.Time(i/2), []string{"ab", "a", "b", "\u00fc", ""}[i%5]
+		built = append(built, r)
+	}
+	for i := range slices.Backward(built) {
+		r := &built[i]
+		changes := []job.Change{job.BuildAdded{BuildRecord: *r}}
+		if o := job.Outcome(r.Seq % 3); o != 0 {
+			r.Outcome, r.Ended = o, start
+			changes = append(changes, job.BuildEnded{Build: r.Build.ID, At: start, Outcome: o})
+		}
+		p.commit(t, changes...)
+	}
+	p.reopen(t)
+	for i := range 5 * 4 * 2 * 4 * 2 {
+		f := queue.BuildFilter{
+			Prefix: []string{"", "a", "ab", "abc", "\u00fc"}[i%5], Outcome: job.Outcome(i / 5 % 4), Live: i/20%2 == 1,
+			After: []job.Time{0, start + 4}[i/40%2], Until: []job.Time{0, start + 9}[i/80%2], Limit: 1 + i%5, Before: int64(i/160) * 20,
+		}
+		var want []job.BuildRecord
+		for _, r := range built {
+			if len(want) < f.Limit && (f.Before == 0 || r.Seq < f.Before) && strings.HasPrefix(r.Build.Name, f.Prefix) && (!f.Live || r.Outcome == 0) &&
+				(f.Outcome == 0 || r.Outcome == f.Outcome) && (f.After == 0 || r.At >= f.After) && (f.Until == 0 || r.At < f.Until) {
+				want = append(want, r)
+			}
+		}
+		got, err := p.Store.Builds(t.Context(), f)
+		if err != nil {
+			t.Fatal(err)
+		}
+		same(t, fmt.Sprintf("Builds(%+v)", f), want, got)
 	}
 }
 

@@ -69,6 +69,8 @@ func Run(t *testing.T, open func(t testing.TB) Reopener) {
 		{"ReadsDuringCommits", testReads},
 		{"ContextEnds", testContext},
 		{"HistoryFilters", testFilters},
+		{"HistoryCombinations", testCombinations},
+		{"HistoryBuildCombinations", testBuildCombinations},
 		{"HistoryPages", testPages},
 		{"Dependents", testDependents},
 	} {
