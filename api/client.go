@@ -216,6 +216,13 @@ func values(pairs ...string) url.Values {
 	return v
 }
 
+func moment(t time.Time) string {
+	if t.IsZero() {
+		return ""
+	}
+	return t.UTC().Format(time.RFC3339Nano)
+}
+
 func number(n int) string { return strconv.Itoa(n) }
 
 func seconds(d time.Duration) string { return strconv.FormatFloat(d.Seconds(), 'f', -1, 64) }

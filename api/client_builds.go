@@ -15,15 +15,17 @@ import (
 
 // BuildFilter selects builds; zero fields select all.
 type BuildFilter struct {
-	Name   string
-	Live   bool
-	Cursor string
-	Limit  int
+	Name, Prefix, Channel, Outcome string
+	Live                           bool
+	After, Until                   time.Time // when it was asked for
+	Cursor                         string
+	Limit                          int
 }
 
 // Builds lists builds, the newest first.
 func (c *Client) Builds(ctx context.Context, f BuildFilter) (Page[Build], error) {
-	q := values("name", f.Name, "cursor", f.Cursor, "limit", number(f.Limit))
+	q := values("name", f.Name, "prefix", f.Prefix, "channel", f.Channel, "outcome", f.Outcome, "after", moment(f.After), "until", moment(f.Until),
+		"cursor", f.Cursor, "limit", number(f.Limit))
 	if f.Live {
 		q.Set("live", "true")
 	}
@@ -115,6 +117,8 @@ func (c *Client) DeleteBuild(ctx context.Context, id job.ID) error {
 // JobFilter selects jobs; zero fields select all.
 type JobFilter struct {
 	Build                    job.ID
+	Prefix, Worker           string
+	After, Until             time.Time // when it was asked for
 	Channel, Kind, Name, Key string
 	State, Outcome           string
 	Cursor                   string
@@ -124,7 +128,7 @@ type JobFilter struct {
 // Jobs lists jobs, the newest first.
 func (c *Client) Jobs(ctx context.Context, f JobFilter) (Page[Job], error) {
 	q := values("channel", f.Channel, "kind", f.Kind, "name", f.Name, "key", f.Key, "state", f.State, "outcome", f.Outcome,
-		"cursor", f.Cursor, "limit", number(f.Limit))
+		"prefix", f.Prefix, "worker", f.Worker, "after", moment(f.After), "until", moment(f.Until), "cursor", f.Cursor, "limit", number(f.Limit))
 	if !f.Build.IsZero() {
 		q.Set("build", f.Build.String())
 	}

@@ -23,10 +23,15 @@ type out[T any] struct{ Body T }
 
 func (s *Server) buildOperations() {
 	type list struct {
-		Cursor string `query:"cursor" doc:"The next of the page before; left out: the newest."`
-		Limit  int    `query:"limit" minimum:"1" maximum:"1000" default:"100" doc:"How many at most."`
-		Name   string `query:"name" maxLength:"128"`
-		Live   bool   `query:"live" doc:"Only those that have not ended."`
+		Cursor  string    `query:"cursor" doc:"The next of the page before; left out: the newest."`
+		Limit   int       `query:"limit" minimum:"1" maximum:"1000" default:"100" doc:"How many at most."`
+		Name    string    `query:"name" maxLength:"128"`
+		Live    bool      `query:"live" doc:"Only those that have not ended."`
+		Prefix  string    `query:"prefix" maxLength:"128" doc:"Those whose name begins so."`
+		Outcome string    `query:"outcome" enum:"succeeded,failed,dependency-failed,timed-out,aborted,cancelled,unsupported"`
+		Channel string    `query:"channel" maxLength:"128"`
+		After   time.Time `query:"after" doc:"Asked for at this time or later."`
+		Until   time.Time `query:"until" doc:"Asked for before this time."`
 	}
 	handle(s, operation{
 		id: "list-builds", method: http.MethodGet, path: "/builds", tag: "builds", role: reader, summary: "List builds, the newest first",
@@ -35,7 +40,18 @@ func (s *Server) buildOperations() {
 		if err != nil {
 			return nil, err
 		}
-		page, err := s.builds(ctx, queue.BuildFilter{Name: in.Name, Live: in.Live, Before: before, Limit: in.Limit})
+		f := queue.BuildFilter{
+			Name: in.Name, Live: in.Live, Before: before, Limit: in.Limit, Prefix: in.Prefix, After: timeFrom(in.After), Until: timeFrom(in.Until),
+		}
+		if in.Outcome != "" {
+			f.Outcome, _ = job.ParseOutcome(in.Outcome)
+		}
+		if in.Channel != "" {
+			if err := within(ctx, in.Channel); err != nil {
+				return nil, err
+			}
+		}
+		page, err := s.builds(ctx, f, in.Channel)
 		return &out[api.Page[api.Build]]{page}, err
 	})
 	s.raw(operation{
@@ -165,7 +181,7 @@ func (s *Server) build(ctx context.Context, text string) (*job.BuildRecord, erro
 const scanned = 20
 
 // builds gives a page of those that the request may see.
-func (s *Server) builds(ctx context.Context, f queue.BuildFilter) (api.Page[api.Build], error) {
+func (s *Server) builds(ctx context.Context, f queue.BuildFilter, channel string) (api.Page[api.Build], error) {
 	page := api.Page[api.Build]{Items: []api.Build{}}
 	pass := passOf(ctx)
 	for range scanned {
@@ -175,7 +191,7 @@ func (s *Server) builds(ctx context.Context, f queue.BuildFilter) (api.Page[api.
 		}
 		for i := range recs {
 			f.Before = recs[i].Seq
-			if !pass.sees(channelOf(&recs[i].Build)) {
+			if of := channelOf(&recs[i].Build); !pass.sees(of) || channel != "" && of != channel {
 				continue
 			}
 			page.Items = append(page.Items, viewBuild(&recs[i]))

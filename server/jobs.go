@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"slices"
 	"strconv"
+	"time"
 
 	"github.com/headrace/headrace/api"
 	"github.com/headrace/headrace/job"
@@ -19,20 +20,24 @@ type byJob struct {
 
 func (s *Server) jobOperations() {
 	type list struct {
-		Cursor  string `query:"cursor" doc:"The next of the page before; left out: the newest."`
-		Limit   int    `query:"limit" minimum:"1" maximum:"1000" default:"100" doc:"How many at most."`
-		Build   string `query:"build" format:"uuid" doc:"Those that this build refers to."`
-		Channel string `query:"channel" maxLength:"128"`
-		Kind    string `query:"kind" maxLength:"128"`
-		Name    string `query:"name" maxLength:"128"`
-		Key     string `query:"key" maxLength:"1024"`
-		State   string `query:"state" enum:"blocked,ready,running,done"`
-		Outcome string `query:"outcome" enum:"succeeded,failed,dependency-failed,timed-out,aborted,cancelled,unsupported"`
+		Cursor  string    `query:"cursor" doc:"The next of the page before; left out: the newest."`
+		Limit   int       `query:"limit" minimum:"1" maximum:"1000" default:"100" doc:"How many at most."`
+		Build   string    `query:"build" format:"uuid" doc:"Those that this build refers to."`
+		Channel string    `query:"channel" maxLength:"128"`
+		Kind    string    `query:"kind" maxLength:"128"`
+		Name    string    `query:"name" maxLength:"128"`
+		Key     string    `query:"key" maxLength:"1024"`
+		Prefix  string    `query:"prefix" maxLength:"128" doc:"Those whose name begins so."`
+		Worker  string    `query:"worker" maxLength:"128" doc:"Those that are done, and of which an attempt on this worker was the last."`
+		After   time.Time `query:"after" doc:"Asked for at this time or later."`
+		Until   time.Time `query:"until" doc:"Asked for before this time."`
+		State   string    `query:"state" enum:"blocked,ready,running,done"`
+		Outcome string    `query:"outcome" enum:"succeeded,failed,dependency-failed,timed-out,aborted,cancelled,unsupported"`
 	}
 	handle(s, operation{
 		id: "list-jobs", method: http.MethodGet, path: "/jobs", tag: "jobs", role: reader, summary: "List jobs, the newest first",
 	}, func(ctx context.Context, in *list) (*out[api.Page[api.Job]], error) {
-		f := queue.JobFilter{Channel: in.Channel, Kind: in.Kind, Name: in.Name, Key: in.Key, Limit: in.Limit}
+		f := queue.JobFilter{Channel: in.Channel, Kind: in.Kind, Name: in.Name, Key: in.Key, Limit: in.Limit, Prefix: in.Prefix, Worker: in.Worker, After: timeFrom(in.After), Until: timeFrom(in.Until)}
 		var err error
 		if f.Before, err = cursorOf(in.Cursor); err != nil {
 			return nil, err
@@ -185,9 +190,18 @@ func (s *Server) jobActions() {
 		if err != nil {
 			return nil, err
 		}
-		return nil, s.Queue.DeleteJob(ctx, r.Spec.ID)
+		held, cancel := s.held(ctx, s.Hold.Seconds())
+		defer cancel()
+		err = s.Queue.DeleteJob(held, r.Spec.ID)
+		if err != nil && held.Err() != nil && ctx.Err() == nil {
+			err = &queue.RetryError{Cause: errStopping}
+		}
+		return nil, err
 	})
 }
+
+// errStopping says that a worker has not confirmed yet.
+var errStopping = errors.New("the job is cancelled, and its worker has not confirmed that it is stopped; ask again")
 
 // storedState gives the word by which stores know a state.
 func storedState(word string) string {

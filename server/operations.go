@@ -77,7 +77,15 @@ func handle[I, O any](s *Server, o operation, do func(context.Context, *I) (*O, 
 		}
 		out, err := do(ctx, in)
 		if err != nil {
-			return nil, s.told(ctx, err)
+			p := s.told(ctx, err)
+			if o.method == http.MethodGet {
+				for i := range p.Errors { // The engine knows no queries.
+					if name, ok := strings.CutPrefix(p.Errors[i].Location, "body."); ok {
+						p.Errors[i].Location = "query." + name
+					}
+				}
+			}
+			return nil, p
 		}
 		return out, nil
 	})

@@ -152,6 +152,14 @@ func viewStart(a *queue.Assignment) api.Start {
 	return s
 }
 
+// timeFrom gives the engine's time of a wire's; 0: none.
+func timeFrom(t time.Time) job.Time {
+	if t.IsZero() {
+		return 0
+	}
+	return job.At(t)
+}
+
 // cursor is a place in a list, newest first: what comes is below it.
 func cursorOf(text string) (int64, error) {
 	if text == "" {
