@@ -201,6 +201,10 @@ func TestSyncRefusesTwins(t *testing.T) {
 	if _, err := second.try(api.Sync{Want: 1}); !errors.Is(err, job.ErrWorkerLive) {
 		t.Fatalf("the second is told %v", err)
 	}
+	_, err := l.Sync(t.Context(), "w", &api.Sync{Version: api.ProtocolVersion, Session: second.session})
+	if !errors.Is(err, job.ErrWorkerLive) {
+		t.Errorf("the second, which does not describe itself, is told %v", err)
+	}
 	if reply := first.sync(api.Sync{Running: running(started...)}); len(reply.Stop) != 0 {
 		t.Errorf("the first is told %+v", reply)
 	}
