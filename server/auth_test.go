@@ -24,6 +24,7 @@ var bodies = map[string]string{
 	"sync":            `{"version":1,"session":"SESSION"}`,
 	"finish":          `{"outcome":"succeeded"}`,
 	"report-progress": `{}`,
+	"set-schedule":    `{"cron":"@daily","submission":{"name":"b","jobs":[{}]}}`,
 }
 
 // free are the operations that ask for nothing of a channel: what they give is cut down to what the token may see.
@@ -77,6 +78,8 @@ func TestAuthorizationMatrix(t *testing.T) {
 func testAuthorization(l *lab, op describedOperation, method, path, who, channel, secret string) {
 	t := l.t
 	l.must(l.Pause(t.Context(), api.DefaultChannel, "", false)) // an earlier case may have paused it
+	_, err := l.SetSchedule(t.Context(), "nightly", &api.ScheduleSpec{Cron: "@yearly", Submission: api.Submission{BuildSpec: api.BuildSpec{Name: "n"}, Jobs: []api.JobSpec{}}})
+	l.must(err)
 	w, s := l.startedBy("w-" + newID().String())
 	if op.OperationID == "delete-job" { // else it waits until the worker has confirmed
 		w.sync(api.Sync{Finished: []api.Finished{{Lease: s.Lease, Outcome: "failed"}}})
@@ -143,6 +146,8 @@ func name(operation, worker string) string {
 	switch {
 	case strings.Contains(operation, "channel"):
 		return api.DefaultChannel
+	case strings.Contains(operation, "schedule"):
+		return "nightly"
 	case strings.Contains(operation, "artifact"):
 		return "a.txt"
 	}

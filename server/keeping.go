@@ -3,6 +3,7 @@ package server
 import (
 	"context"
 	"errors"
+	"sync"
 	"time"
 
 	"github.com/headrace/headrace/depot"
@@ -13,13 +14,23 @@ import (
 // sealAfter is how long after its end the log of an attempt is still open: for what its worker could not send in time.
 const sealAfter = 30 * time.Second
 
-// Run does what is nobody's request, until ctx ends or the queue closes: it seals logs, and takes away what belonged to jobs that are
-// deleted. It may be called once.
+// Run does what is nobody's request, until ctx ends or the queue closes: it asks for what schedules ask for, seals logs, and takes away
+// what belonged to jobs that are deleted. It may be called once.
 func (s *Server) Run(ctx context.Context) error {
+	var clock sync.WaitGroup
+	defer clock.Wait()
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	clock.Go(func() { timekeeper{s}.run(ctx) })
 	if s.Depot == nil {
 		<-ctx.Done()
 		return nil
 	}
+	return s.keep(ctx)
+}
+
+// keep follows what becomes of attempts, and sees to what they leave.
+func (s *Server) keep(ctx context.Context) error {
 	k := keeper{s: s}
 	for {
 		err := k.run(ctx)

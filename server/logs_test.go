@@ -102,6 +102,9 @@ func TestLogs(t *testing.T) {
 	if size, err := l.AppendLog(ctx, lease, 14, []byte("late\n")); size != 19 || err != nil {
 		t.Errorf("what comes late: %d, %v", size, err)
 	}
+	if _, err := l.AppendLog(ctx, wrong, 19, []byte("lie")); !errors.Is(err, job.ErrLeaseLost) {
+		t.Errorf("late, with another token: %v", err)
+	}
 }
 
 // Whoever follows sees each byte once, as it comes, and the end when the attempt is over.

@@ -285,4 +285,5 @@ func (s *Server) operations() {
 	s.logOperations()
 	s.artifactOperations()
 	s.eventOperations()
+	s.scheduleOperations()
 }

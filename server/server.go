@@ -53,6 +53,7 @@ type Server struct {
 	lines   lines
 	guard   guard
 	metrics *metrics
+	nudge   chan struct{}   // a schedule was changed
 	closing context.Context // ends when no call is to be held any more
 	close   context.CancelFunc
 }
@@ -68,7 +69,7 @@ func New(cfg Config) (*Server, error) {
 	if cfg.Hold <= 0 {
 		cfg.Hold = hold
 	}
-	s := &Server{Config: cfg, mux: http.NewServeMux(), lines: lines{byName: map[string]*line{}}}
+	s := &Server{Config: cfg, mux: http.NewServeMux(), lines: lines{byName: map[string]*line{}}, nudge: make(chan struct{}, 1)}
 	s.closing, s.close = context.WithCancel(context.Background())
 	s.guard.init()
 	s.metrics = newMetrics(s)
