@@ -106,7 +106,15 @@ func (l *clockLab) asked(name string) (at []string) {
 	return at
 }
 
-// wait lets time pass: the clock of the bubble begins at midnight, 2000-01-01, UTC.
+// away lets time pass while no server runs. Runs in a synctest bubble.
+func (l *clockLab) away(d time.Duration) {
+	l.t.Helper()
+	l.stop()
+	time.Sleep(d)
+	l.start()
+}
+
+// wait lets time pass: the clock begins at midnight, 2000-01-01, UTC. Runs in a synctest bubble.
 func wait(d time.Duration) {
 	time.Sleep(d)
 	synctest.Wait()
@@ -132,9 +140,7 @@ func TestScheduleOverRestarts(t *testing.T) {
 				l.stop()
 				l.start()
 				wait(time.Hour + 10*time.Minute)
-				l.stop()
-				time.Sleep(3*time.Hour + 19*time.Minute) // to half past five
-				l.start()
+				l.away(3*time.Hour + 19*time.Minute) // to half past five
 				wait(time.Second)
 				l.stop()
 				l.start()
@@ -163,9 +169,7 @@ func TestScheduleInItsZone(t *testing.T) {
 		if diff := cmp.Diff(want, next); diff != "" {
 			t.Error(diff)
 		}
-		l.stop()
-		time.Sleep(84 * 24 * time.Hour) // to 25 March
-		l.start()
+		l.away(84 * 24 * time.Hour) // to 25 March
 		wait(3 * 24 * time.Hour)
 		if diff := cmp.Diff([]string{"25 08:30", "26 07:30", "27 07:30"}, l.asked("local")); diff != "" {
 			t.Error(diff)
@@ -208,9 +212,7 @@ func TestScheduleAfterALongTime(t *testing.T) {
 	t.Parallel()
 	inClockLab(t, func(t *testing.T, l *clockLab) {
 		l.set("s", api.ScheduleSpec{Cron: "@every 1s", Missed: api.MissedOnce})
-		l.stop()
-		time.Sleep(20 * 365 * 24 * time.Hour)
-		l.start()
+		l.away(20 * 365 * 24 * time.Hour)
 		wait(5 * time.Second)
 		if got := l.asked("s"); len(got) < 1 || len(got) > 66 {
 			t.Errorf("asked %d times", len(got))
