@@ -88,9 +88,11 @@ func (s *Server) putArtifact(w http.ResponseWriter, r *http.Request) error {
 	if s.Depot == nil {
 		return api.ErrGone
 	}
-	from := newPaced(w, http.MaxBytesReader(w, r.Body, u.Size-min(offset, u.Size)+1), artifactPatience)
+	from := s.newPaced(w, http.MaxBytesReader(w, r.Body, u.Size-min(offset, u.Size)+1), artifactPatience)
 	received, err := s.Depot.Put(r.Context(), depot.Attempt{Job: l.Job, Number: l.Attempt}, u, offset, from)
-	from.done()
+	if err == nil {
+		from.done()
+	}
 	var invalid *job.InvalidError
 	switch {
 	case errors.As(err, &invalid) && invalid.Field == "name":

@@ -293,12 +293,11 @@ func (s *Server) retry(ctx context.Context, b *job.BuildRecord) (api.Receipt, er
 	if err := s.Queue.ClearFailures(queue.WithRequest(ctx, job.ID{}), failures...); err != nil {
 		return api.Receipt{}, err
 	}
-	round := s.Queue.Round()
-	receipt, err := s.Queue.Submit(ctx, submission)
+	receipt, err := s.place(ctx, submission)
 	if err != nil {
 		return api.Receipt{}, err
 	}
-	out := api.Receipt{Build: receipt.Build, Round: round, Jobs: []api.Submitted{}}
+	out := api.Receipt{Build: receipt.Build, Round: receipt.round, Jobs: []api.Submitted{}}
 	for _, j := range receipt.Jobs {
 		out.Jobs = append(out.Jobs, api.Submitted{ID: j.ID, How: j.How.String()})
 	}

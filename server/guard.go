@@ -96,6 +96,7 @@ func (s *Server) guarded(next http.Handler) http.Handler {
 		if p != nil {
 			ctx = context.WithValue(ctx, passKey{}, p)
 		}
+		ctx = context.WithValue(ctx, writerKey{}, w)
 		if key := r.Header.Get("Idempotency-Key"); key != "" {
 			ctx = context.WithValue(ctx, keyKey{}, key)
 		}

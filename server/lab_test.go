@@ -16,6 +16,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/uuid"
@@ -43,6 +44,8 @@ type lab struct {
 	stop   func()
 	// guarded: it wants tokens.
 	guarded bool
+	// patience is how long it waits for bodies.
+	patience time.Duration
 	// lastBuild is the last one that was submitted.
 	lastBuild job.ID
 }
@@ -96,7 +99,7 @@ func (l *lab) start() {
 	if err != nil {
 		l.t.Fatal(err)
 	}
-	s, err := server.New(server.Config{Queue: q, History: l.store, Depot: l.depot, Open: !l.guarded})
+	s, err := server.New(server.Config{Queue: q, History: l.store, Depot: l.depot, Open: !l.guarded, BodyPatience: l.patience})
 	if err != nil {
 		l.t.Fatal(err)
 	}

@@ -153,7 +153,7 @@ func (s *Server) attemptOperations() {
 			return err
 		}
 		var in api.Finish
-		if err := read(w, r, maxFinish, &in); err != nil {
+		if err := s.read(w, r, maxFinish, &in); err != nil {
 			return err
 		}
 		report, err := reportOf("body", l, &api.Finished{
@@ -177,7 +177,7 @@ func (s *Server) attemptOperations() {
 			return err
 		}
 		var result json.RawMessage
-		if err := read(w, r, maxFinish, &result); err != nil {
+		if err := s.read(w, r, maxFinish, &result); err != nil {
 			return err
 		}
 		if err := s.Queue.Progress(r.Context(), l, result); err != nil {

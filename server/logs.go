@@ -118,12 +118,12 @@ func (s *Server) appendLog(w http.ResponseWriter, r *http.Request) error {
 	if s.Depot == nil {
 		return api.ErrGone
 	}
-	from := newPaced(w, http.MaxBytesReader(w, r.Body, maxChunk), bodyPatience)
+	from := s.newPaced(w, http.MaxBytesReader(w, r.Body, maxChunk), bodyPatience)
 	chunk, err := io.ReadAll(from)
-	from.done()
 	if err != nil {
 		return misread(err, "body")
 	}
+	from.done()
 	size, err := s.Depot.Append(r.Context(), depot.Attempt{Job: l.Job, Number: l.Attempt}, offset, chunk, 0)
 	if err != nil {
 		return kept(err, &size)

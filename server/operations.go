@@ -40,11 +40,11 @@ var problems = []int{
 }
 
 // describe gives the operation as the document has it.
-func (o *operation) describe() huma.Operation {
+func (s *Server) describe(o *operation) huma.Operation {
 	op := huma.Operation{
 		OperationID: o.id, Method: o.method, Path: o.path, Summary: o.summary, Description: o.about, Tags: []string{o.tag},
 		DefaultStatus: o.status, Errors: slices.Concat(problems, o.also), MaxBodyBytes: o.limit, RejectUnknownQueryParameters: true,
-		BodyReadTimeout: bodyPatience,
+		BodyReadTimeout: s.BodyPatience,
 	}
 	if o.role != nobody {
 		op.Security = []map[string][]string{{"token": {}}}
@@ -58,7 +58,7 @@ const bodyPatience = 30 * time.Second
 
 // handle serves an operation whose input is small: it is checked against its schema, and what is wrong is named.
 func handle[I, O any](s *Server, o operation, do func(context.Context, *I) (*O, error)) {
-	op := o.describe()
+	op := s.describe(&o)
 	op.Middlewares = huma.Middlewares{func(c huma.Context, next func(huma.Context)) {
 		// Before the input is looked at: what is wrong with it is not for everybody to know.
 		if err := s.admit(c.Context(), o.role); err != nil {
@@ -71,6 +71,7 @@ func handle[I, O any](s *Server, o operation, do func(context.Context, *I) (*O, 
 		s.metrics.requests.WithLabelValues(o.id, strconv.Itoa(c.Status())).Observe(time.Since(began).Seconds())
 	}}
 	huma.Register(s.api, op, func(ctx context.Context, in *I) (*O, error) {
+		unhurried(ctx)
 		ctx, err := s.requested(ctx)
 		if err != nil {
 			return nil, err
@@ -116,7 +117,7 @@ type param struct {
 
 // raw serves an operation that reads or writes its bodies itself, as a stream or because it is called very often.
 func (s *Server) raw(o operation, in, out *body, params []param, do func(http.ResponseWriter, *http.Request) error) {
-	op := o.describe()
+	op := s.describe(&o)
 	registry := s.api.OpenAPI().Components.Schemas
 	schema := func(b *body) *huma.MediaType {
 		if b.of == nil {
@@ -176,13 +177,8 @@ func (s *Server) raw(o operation, in, out *body, params []param, do func(http.Re
 }
 
 // read decodes the body of a raw operation, of at most limit bytes; what is wrong is named.
-func read(w http.ResponseWriter, r *http.Request, limit int64, into any) error {
-	c := http.NewResponseController(w)
-	_ = c.SetReadDeadline(time.Now().Add(bodyPatience)) // A server that cannot has none.
-	defer func() {
-		// Else it would end the request while it is held.
-		_ = c.SetReadDeadline(time.Time{})
-	}()
+func (s *Server) read(w http.ResponseWriter, r *http.Request, limit int64, into any) error {
+	relax := s.heedPace(w)
 	d := json.NewDecoder(http.MaxBytesReader(w, r.Body, limit))
 	d.DisallowUnknownFields()
 	if err := d.Decode(into); err != nil {
@@ -191,7 +187,25 @@ func read(w http.ResponseWriter, r *http.Request, limit int64, into any) error {
 	if _, err := d.Token(); !errors.Is(err, io.EOF) {
 		return api.Invalid("body", "want one JSON value and nothing after it")
 	}
+	relax()
 	return nil
+}
+
+type writerKey struct{}
+
+// unhurried takes the deadline for the body away, which has come: else it would end the request while it is held.
+func unhurried(ctx context.Context) {
+	if w, ok := ctx.Value(writerKey{}).(http.ResponseWriter); ok {
+		_ = http.NewResponseController(w).SetReadDeadline(time.Time{}) // A server that cannot has none.
+	}
+}
+
+// heedPace has the body come in time. relax must be called when it has: else the deadline would end the request while it is held. If it has
+// not, the deadline stays: what is left of the body is not waited for either.
+func (s *Server) heedPace(w http.ResponseWriter) (relax func()) {
+	c := http.NewResponseController(w)
+	_ = c.SetReadDeadline(time.Now().Add(s.BodyPatience)) // A server that cannot has none.
+	return func() { _ = c.SetReadDeadline(time.Time{}) }
 }
 
 // misread tells what is wrong with a body that could not be read.

@@ -288,10 +288,9 @@ func (s *Server) submitScheduled(ctx context.Context, name string, kept *keptSch
 		return api.Receipt{}, err
 	}
 	submission.Build.Labels[cronLabel] = name
-	round := s.Queue.Round()
-	receipt, err := s.Queue.Submit(ctx, submission)
+	receipt, err := s.place(ctx, submission)
 	if err != nil {
 		return api.Receipt{}, d.named(err)
 	}
-	return d.receipt(&receipt, round), nil
+	return d.receipt(receipt), nil
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"log/slog"
 	"net/http"
+	"strings"
 	"sync"
 	"time"
 
@@ -27,6 +28,8 @@ type Config struct {
 	WorkerVersion string
 	// Hold is how long a worker's call waits at most if there is nothing to say; 0: 50 s.
 	Hold time.Duration
+	// BodyPatience is how long the body of a request may take to come, or the next piece of one that streams; 0: 30 s.
+	BodyPatience time.Duration
 	// Open asks nobody for a token, and lets all do all: for tests, and programs that guard the handler themselves.
 	Open bool
 	// Public lets whoever has no token read everything.
@@ -68,6 +71,9 @@ func New(cfg Config) (*Server, error) {
 	}
 	if cfg.Hold <= 0 {
 		cfg.Hold = hold
+	}
+	if cfg.BodyPatience <= 0 {
+		cfg.BodyPatience = bodyPatience
 	}
 	s := &Server{Config: cfg, mux: http.NewServeMux(), lines: lines{byName: map[string]*line{}}, nudge: make(chan struct{}, 1)}
 	s.closing, s.close = context.WithCancel(context.Background())
@@ -130,8 +136,21 @@ func (s *Server) Close() { s.close() }
 // OpenAPI gives the document that describes the API, as JSON.
 func (s *Server) OpenAPI() ([]byte, error) { return s.api.OpenAPI().MarshalJSON() }
 
-// unknown answers for paths that there are not.
+// unknown answers for paths that there are not, and for methods that a path does not have.
 func (s *Server) unknown(w http.ResponseWriter, r *http.Request) {
+	var has []string
+	for _, method := range []string{http.MethodGet, http.MethodPost, http.MethodPut, http.MethodDelete} {
+		other := r.Clone(r.Context())
+		other.Method = method
+		if _, pattern := s.mux.Handler(other); pattern != "/" {
+			has = append(has, method)
+		}
+	}
+	if len(has) > 0 {
+		w.Header().Set("Allow", strings.Join(has, ", "))
+		writeProblem(w, api.Plain(http.StatusMethodNotAllowed, clip(r.URL.Path)+" has no "+clip(r.Method)+", but "+strings.Join(has, ", ")))
+		return
+	}
 	writeProblem(w, api.Plain(http.StatusNotFound, "there is nothing at "+clip(r.URL.Path)))
 }
 

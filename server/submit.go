@@ -1,6 +1,7 @@
 package server
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -9,6 +10,7 @@ import (
 	"mime"
 	"net/http"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -39,17 +41,17 @@ func (s *Server) submit(w http.ResponseWriter, r *http.Request) error {
 	if err != nil || kind != ndjson && kind != "application/json" {
 		return api.Plain(http.StatusUnsupportedMediaType, "want Content-Type application/json, or "+ndjson+": the build in the first line, then a job a line")
 	}
-	from := newPaced(w, http.MaxBytesReader(w, r.Body, maxSubmission), submissionPatience)
+	from := s.newPaced(w, http.MaxBytesReader(w, r.Body, maxSubmission), submissionPatience)
 	var in api.Submission
 	if kind == ndjson {
 		err = readLines(from, &in)
 	} else {
 		err = readDocument(from, &in)
 	}
-	from.done()
 	if err != nil {
 		return err
 	}
+	from.done()
 	ctx := r.Context()
 	d := draft{newID: s.Queue.NewID, in: &in}
 	submission, err := d.submission()
@@ -59,12 +61,43 @@ func (s *Server) submit(w http.ResponseWriter, r *http.Request) error {
 	if err := within(ctx, d.channel); err != nil {
 		return err
 	}
-	round := s.Queue.Round()
-	receipt, err := s.Queue.Submit(ctx, submission)
+	receipt, err := s.place(ctx, submission)
 	if err != nil {
 		return d.named(err)
 	}
-	return write(w, http.StatusCreated, d.receipt(&receipt, round))
+	return write(w, http.StatusCreated, d.receipt(receipt))
+}
+
+// placed is a receipt with the place of the feed from which events tell of what was asked for.
+type placed struct {
+	queue.Receipt
+	round uint64
+}
+
+// place asks the engine for a build, and notes at it from which round on events tell of it: a repeat must be told of all of them, too.
+func (s *Server) place(ctx context.Context, submission queue.Submission) (*placed, error) {
+	given := !submission.Build.ID.IsZero()
+	if !given {
+		submission.Build.ID = s.Queue.NewID()
+	}
+	round := s.Queue.Round()
+	submission.Build.Labels[roundLabel] = strconv.FormatUint(round, 10)
+	receipt, err := s.Queue.Submit(ctx, submission)
+	if err != nil {
+		return nil, err
+	}
+	if given || receipt.Build != submission.Build.ID {
+		recs, err := s.History.Builds(ctx, queue.BuildFilter{IDs: []job.ID{receipt.Build}, Limit: 1})
+		if err != nil {
+			return nil, &queue.RetryError{Cause: err}
+		}
+		if len(recs) == 1 {
+			if first, err := strconv.ParseUint(recs[0].Build.Labels[roundLabel], 10, 64); err == nil {
+				round = first
+			}
+		}
+	}
+	return &placed{receipt, round}, nil
 }
 
 // readDocument reads a submission as one document, job by job.
@@ -178,18 +211,21 @@ func readLines(from io.Reader, in *api.Submission) error {
 
 // paced reads a body that may be large, but must not stand still, nor go on for ever.
 type paced struct {
-	c    *http.ResponseController
-	from io.Reader
-	end  time.Time
+	c     *http.ResponseController
+	from  io.Reader
+	piece time.Duration // for the next piece
+	end   time.Time
 }
 
-func newPaced(w http.ResponseWriter, from io.Reader, patience time.Duration) *paced {
-	return &paced{c: http.NewResponseController(w), from: from, end: time.Now().Add(patience)}
+func (s *Server) newPaced(w http.ResponseWriter, from io.Reader, patience time.Duration) *paced {
+	return &paced{
+		c: http.NewResponseController(w), from: from, piece: s.BodyPatience, end: time.Now().Add(patience),
+	}
 }
 
 // Read implements io.Reader.
 func (p *paced) Read(b []byte) (int, error) {
-	at := time.Now().Add(bodyPatience)
+	at := time.Now().Add(p.piece)
 	if at.After(p.end) {
 		at = p.end
 	}
@@ -197,7 +233,7 @@ func (p *paced) Read(b []byte) (int, error) {
 	return p.from.Read(b)
 }
 
-// done takes the deadline away, which would end the request while it is answered.
+// done takes the deadline away once the body has come: it would end the request while that is answered.
 func (p *paced) done() { _ = p.c.SetReadDeadline(time.Time{}) }
 
 // draft makes of what was asked for what the engine takes.
@@ -220,6 +256,7 @@ const (
 	channelLabel = ownLabels + "channel"
 	retryLabel   = ownLabels + "retry-of"
 	cronLabel    = ownLabels + "schedule"
+	roundLabel   = ownLabels + "round"
 )
 
 func (d *draft) submission() (queue.Submission, error) {
@@ -429,8 +466,8 @@ func (d *draft) sort(specs []job.Spec) ([]int32, error) {
 }
 
 // receipt tells what became of it, in the order in which it was asked for.
-func (d *draft) receipt(r *queue.Receipt, round uint64) api.Receipt {
-	out := api.Receipt{Build: r.Build, Round: round, Jobs: make([]api.Submitted, len(d.in.Jobs))}
+func (d *draft) receipt(r *placed) api.Receipt {
+	out := api.Receipt{Build: r.Build, Round: r.round, Jobs: make([]api.Submitted, len(d.in.Jobs))}
 	for at, i := range d.order {
 		if at < len(r.Jobs) {
 			out.Jobs[i] = api.Submitted{ID: r.Jobs[at].ID, How: r.Jobs[at].How.String()}

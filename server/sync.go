@@ -29,7 +29,7 @@ func (s *Server) syncOperations() {
 		[]param{{name: "name", in: "path", about: "The worker.", kind: "string"}},
 		func(w http.ResponseWriter, r *http.Request) error {
 			var in api.Sync
-			if err := read(w, r, maxSync, &in); err != nil {
+			if err := s.read(w, r, maxSync, &in); err != nil {
 				return err
 			}
 			reply, err := s.sync(r.Context(), r.PathValue("name"), &in)

@@ -1,0 +1,147 @@
+package server_test
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/headrace/headrace/api"
+	"github.com/headrace/headrace/job"
+)
+
+// What there is not is told as a problem, with what there is.
+func TestWrongPathsAndMethods(t *testing.T) {
+	t.Parallel()
+	l := newLab(t)
+	if p := l.problem("GET", "/api/v1/bilds", ""); p.Status != 404 || !strings.Contains(p.Detail, "/api/v1/bilds") {
+		t.Errorf("told %+v", p)
+	}
+	if p := l.problem("PUT", "/api/v1/builds", "{}"); p.Status != 405 || !strings.Contains(p.Detail, "GET, POST") {
+		t.Errorf("told %+v", p)
+	}
+	if p := l.problem("GET", "/api/v1/builds?nmae=x", ""); p.Status != 422 || p.Errors[0].Location != "query.nmae" {
+		t.Errorf("told %+v", p)
+	}
+	if p := l.problem("GET", "/api/v1/builds/x", ""); p.Status != 422 || p.Errors[0].Location != "path.id" {
+		t.Errorf("told %+v", p)
+	}
+	if p := l.problem("GET", "/api/v1/builds?limit=1001", ""); p.Status != 422 || p.Errors[0].Location != "query.limit" {
+		t.Errorf("told %+v", p)
+	}
+	if p := l.problem("GET", "/api/v1/jobs?name=a&prefix=b", ""); p.Status != 422 || p.Errors[0].Location != "query.prefix" {
+		t.Errorf("told %+v", p)
+	}
+	if p := l.problem("POST", "/api/v1/builds", "name=x", "Content-Type", "application/x-www-form-urlencoded"); p.Status != 415 {
+		t.Errorf("told %+v", p)
+	}
+	if p := l.problem("GET", "/api/v1/jobs/"+newID().String(), ""); p.Status != 404 || p.Type != "urn:headrace:not-found" {
+		t.Errorf("told %+v", p)
+	}
+}
+
+// A body that is too large is cut off, wherever it goes.
+func TestHugeBodies(t *testing.T) {
+	t.Parallel()
+	l := newLab(t)
+	w, s := l.started()
+	huge := strings.Repeat("x", 20<<20)
+	for _, c := range []struct{ method, path, body string }{
+		{"POST", "/builds/" + l.lastBuild.String() + "/bump", `{"priority":1,"x":"` + huge + `"}`},
+		{"POST", "/jobs/" + s.Job.String() + "/attempts/1/log?offset=0", huge},
+		{"POST", "/jobs/" + s.Job.String() + "/attempts/1/finish", `{"outcome":"failed","message":"` + huge + `"}`},
+		{"PUT", "/jobs/" + s.Job.String() + "/attempts/1/progress", `"` + huge + `"`},
+		{"PUT", "/channels/default", `{"name":"` + huge + `"}`},
+	} {
+		if p := l.problem(c.method, "/api/v1"+c.path, c.body, api.LeaseHeader, s.Token); p.Status != http.StatusRequestEntityTooLarge {
+			t.Errorf("%s: told %+v", c.path, p)
+		}
+	}
+	reply := w.sync(api.Sync{Running: running(s)})
+	if len(reply.Stop)+len(reply.Start) != 0 {
+		t.Errorf("after that the worker is told %+v", reply)
+	}
+}
+
+// A worker that lies harms nobody: what it says of others' attempts counts for nothing.
+func TestAWorkerThatLies(t *testing.T) {
+	t.Parallel()
+	l := newLab(t)
+	honest, s := l.startedBy("honest")
+	liar := &syncer{lab: l, name: "liar", session: newID(), spec: spec(5)}
+	lie := s.Lease
+	lie.Token = newID().String()
+	reply := liar.sync(api.Sync{Want: 5, Running: []api.Running{{Lease: lie}}, Finished: []api.Finished{{Lease: lie, Outcome: "failed"}}})
+	if len(reply.Start) != 0 || len(reply.Acknowledged) != 1 || !errors.Is(reply.Acknowledged[0].Problem, job.ErrLeaseLost) {
+		t.Errorf("the liar is told %+v", reply)
+	}
+	if p := l.problem("POST", "/api/v1/jobs/"+s.Job.String()+"/attempts/1/finish", `{"outcome":"failed"}`, api.LeaseHeader, lie.Token); p.Type != "urn:headrace:lease-lost" {
+		t.Errorf("told %+v", p)
+	}
+	if p := l.problem("POST", "/api/v1/workers/honest/sync", fmt.Sprintf(`{"version":1,"session":"%s","want":1}`, liar.session)); p.Type != "urn:headrace:worker-live" {
+		t.Errorf("in another's name: told %+v", p)
+	}
+	if reply := honest.sync(api.Sync{Running: running(s)}); len(reply.Stop)+len(reply.Start) != 0 {
+		t.Errorf("the honest one is told %+v", reply)
+	}
+	reply = honest.sync(api.Sync{Finished: []api.Finished{{Lease: s.Lease, Outcome: "succeeded"}}})
+	if len(reply.Acknowledged) != 1 || reply.Acknowledged[0].Problem != nil {
+		t.Errorf("its end is told %+v", reply)
+	}
+}
+
+// A write that is repeated under its key happens once, and gets the first answer; the key of another write is refused.
+func TestIdempotencyKey(t *testing.T) {
+	t.Parallel()
+	l := newLab(t)
+	body := `{"name":"b","jobs":[{"name":"x"},{"name":"y"}]}`
+	_, first := l.call("POST", "/api/v1/builds", body, "Idempotency-Key", "k1")
+	l.restart()
+	_, second := l.call("POST", "/api/v1/builds", body, "Idempotency-Key", "k1")
+	if string(first) != string(second) {
+		t.Errorf("answered\n%s\nthen\n%s", first, second)
+	}
+	page, err := l.Builds(t.Context(), api.BuildFilter{})
+	l.must(err)
+	if len(page.Items) != 1 {
+		t.Errorf("made %d builds", len(page.Items))
+	}
+	if p := l.problem("POST", "/api/v1/builds/"+l.buildOf(first)+"/bump", `{"priority":3}`, "Idempotency-Key", "k1"); p.Type != "urn:headrace:request-reused" {
+		t.Errorf("told %+v", p)
+	}
+	if p := l.problem("POST", "/api/v1/builds", body, "Idempotency-Key", strings.Repeat("k", 257)); p.Status != 422 {
+		t.Errorf("told %+v", p)
+	}
+}
+
+func (l *lab) buildOf(answer []byte) string {
+	_, rest, _ := strings.Cut(string(answer), `"build":"`)
+	id, _, _ := strings.Cut(rest, `"`)
+	return id
+}
+
+// A body that does not come is not waited for.
+func TestSlowBody(t *testing.T) {
+	t.Parallel()
+	l := newLab(t)
+	l.patience = 50 * time.Millisecond
+	l.restart()
+	for _, path := range []string{"/workers/w/sync", "/builds", "/jobs/" + newID().String() + "/attempts/1/finish", "/builds/" + newID().String() + "/bump"} {
+		c, err := net.Dial("tcp", l.web.Listener.Addr().String())
+		l.must(err)
+		_, err = fmt.Fprintf(c, "POST /api/v1%s HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n%s: %s\r\nContent-Length: 100\r\n\r\n{", path, api.LeaseHeader, newID())
+		l.must(err)
+		response, err := http.ReadResponse(bufio.NewReader(c), nil)
+		if err != nil {
+			t.Errorf("%s: %v", path, err)
+		} else if text, _ := io.ReadAll(response.Body); response.StatusCode != http.StatusRequestTimeout && response.StatusCode != 422 {
+			t.Errorf("%s: %d %s", path, response.StatusCode, text)
+		}
+		c.Close()
+	}
+}
