@@ -40,9 +40,10 @@
 //	DeleteJob, unknown                OS error          nil               ErrNotExist
 //	DeleteJob while others need it    nothing           deleted           nothing
 //	DeleteJob of a running job        token stays       token goes        cancelled first; its token goes
-//	DeleteJob, cut off in the middle  jobs are left     jobs are left     all is there, or nothing (of up to 100 jobs)
+//	DeleteJob, cut off in the middle  jobs are left     jobs are left     all is there, or nothing; of more than 100 jobs: a repeat goes on
+//	DeleteJob of two that share jobs  jobs are left     jobs are left     the last takes them along
 //	two end one attempt at once       the second: error the second: error the second: ErrNotRunning
-//	retention                         never             breaks graphs     Expire: nothing of a graph that lives
+//	retention                         never             breaks graphs     Expire: nothing of a graph of which any job has not ended
 //
 // What is refused is told by a *job.InvalidError, and changes nothing: a type that is empty or has a blank, a tab, a control character
 // or more than 128 bytes; a channel with a control character or more than 128 bytes, and the channel "*"; what is no UTF-8; more than 64

@@ -25,6 +25,7 @@ type JobQueue[W ~worker] struct {
 	mu       sync.Mutex
 	channels map[string]bool // that go by this door's policy
 	ending   map[job.Lease]chan struct{}
+	deleting chan struct{} // has room for one
 }
 
 // New gives a JobQueue on an engine that runs, or is about to, and on the history of the same store; both are the caller's to close.
@@ -32,6 +33,7 @@ type JobQueue[W ~worker] struct {
 func New[W ~worker](q *queue.Queue, h queue.History, errs Errors) *JobQueue[W] {
 	return &JobQueue[W]{
 		engine: engine{q, q, q, q}, history: h, errs: errs.filled(), channels: map[string]bool{}, ending: map[job.Lease]chan struct{}{}, roster: newRoster(q),
+		deleting: make(chan struct{}, 1),
 	}
 }
 
