@@ -41,22 +41,38 @@ func (q *JobQueue[W]) dequeue(ctx context.Context, r reach) (
 	if ctx.Err() != nil {
 		return id, token, nil, "", nil, q.errs.DequeueTimeout
 	}
-	var got []queue.Assignment
-	err = untilDone(ctx, func(ctx context.Context) error {
-		return q.roster.as(ctx, r, func(name string, session job.ID) (err error) {
-			got, err = q.engine.Lease(ctx, name, session, 1, 0)
-			return err
-		})
+	q.handouts.settle(ctx)
+	got, err := q.give(ctx, r, job.ID{}, func(name string, session job.ID) (queue.Assignment, error) {
+		list, err := q.engine.Lease(ctx, name, session, 1, 0)
+		if err != nil {
+			return queue.Assignment{}, err
+		}
+		return list[0], nil
 	})
 	switch {
 	case err == nil:
-	case ctx.Err() != nil && len(got) == 0:
+	case ctx.Err() != nil:
 		return id, token, nil, "", nil, q.errs.DequeueTimeout
 	default:
 		return id, token, nil, "", nil, err
 	}
-	s := &got[0].Spec
-	return uuid.UUID(s.ID), uuid.UUID(got[0].Lease.Token), dependencies(s.Needs), s.Kind, s.Args, nil
+	s := &got.Spec
+	return uuid.UUID(s.ID), uuid.UUID(got.Lease.Token), dependencies(s.Needs), s.Kind, s.Args, nil
+}
+
+// give gives a job in the name of an engine's worker that has the reach, until ctx ends. id is the job that it must be; zero: any.
+func (q *JobQueue[W]) give(
+	ctx context.Context, r reach, id job.ID, lease func(name string, session job.ID) (queue.Assignment, error),
+) (got queue.Assignment, err error) {
+	c := &call{h: q.handouts}
+	defer c.over()
+	err = untilDone(ctx, func(ctx context.Context) error {
+		return q.roster.as(ctx, r, func(name string, session job.ID) (err error) {
+			got, err = c.given(ctx, name, id, func() (queue.Assignment, error) { return lease(name, session) })
+			return err
+		})
+	})
+	return got, err
 }
 
 // DequeueByID gives a job that is pending to the worker, out of turn and at once. Errors: Errors.NotExist, Errors.NotPending,
@@ -67,6 +83,7 @@ func (q *JobQueue[W]) DequeueByID(ctx context.Context, id, workerID uuid.UUID) (
 	if ctx.Err() != nil {
 		return token, nil, "", nil, q.errs.DequeueTimeout
 	}
+	q.handouts.settle(ctx)
 	rec, err := q.record(ctx, id)
 	switch {
 	case err != nil && ctx.Err() != nil:
@@ -77,13 +94,9 @@ func (q *JobQueue[W]) DequeueByID(ctx context.Context, id, workerID uuid.UUID) (
 	if rec.End != nil || rec.Running {
 		return token, nil, "", nil, q.errs.NotPending
 	}
-	var got queue.Assignment
 	r := reach{worker: workerID, types: []string{rec.Spec.Kind}, channels: []string{rec.Spec.Channel}}
-	err = untilDone(ctx, func(ctx context.Context) error {
-		return q.roster.as(ctx, r, func(name string, session job.ID) (err error) {
-			got, err = q.engine.Take(ctx, name, session, rec.Spec.ID)
-			return err
-		})
+	got, err := q.give(ctx, r, rec.Spec.ID, func(name string, session job.ID) (queue.Assignment, error) {
+		return q.engine.Take(ctx, name, session, rec.Spec.ID)
 	})
 	switch {
 	case err == nil:

@@ -1,6 +1,6 @@
 // Package composer is osbuild-composer's job queue on an engine of package queue: the 19 methods of its interface JobQueue, as
 // far as its contract suite says what they do, and otherwise with what loses nothing. It keeps no state of its own but when workers
-// were last heard of: all else is the engine's, and so durable, done once, and fenced.
+// were last heard of, and which leases somebody was told of: all else is the engine's, and so durable, done once, and fenced.
 //
 // The interface is that of osbuild-composer's pkg/jobqueue at its main branch of 2026-08-21. A checkout of it needs no wrapper:
 //
@@ -42,6 +42,7 @@
 //	DeleteJob of a running job        token stays       token goes        cancelled first; its token goes
 //	DeleteJob, cut off in the middle  jobs are left     jobs are left     all is there, or nothing; of more than 100 jobs: a repeat goes on
 //	DeleteJob of two that share jobs  jobs are left     jobs are left     the last takes them along
+//	the answer to Dequeue is lost     job stays running job stays running the next who asks has it, or it is pending; no retry is spent
 //	two end one attempt at once       the second: error the second: error the second: ErrNotRunning
 //	retention                         never             breaks graphs     Expire: nothing of a graph of which any job has not ended
 //

@@ -35,6 +35,8 @@ type giver interface {
 	Take(ctx context.Context, name string, session, id job.ID) (queue.Assignment, error)
 	LeaseOf(ctx context.Context, id job.ID) (queue.Held, error)
 	LeaseBy(ctx context.Context, token job.Token) (queue.Held, error)
+	Standing(name string, wake func()) (standing queue.Standing, forget func(), err error)
+	Resume(ctx context.Context, leases ...job.Lease) ([]queue.Assignment, error)
 }
 
 // workings are what becomes of a job that was handed out.

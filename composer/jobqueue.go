@@ -17,10 +17,11 @@ import (
 // JobQueue is osbuild-composer's JobQueue. W is its Worker, or any struct with the same fields. Its methods may be called from any
 // goroutine; they need an engine that runs, and those that have no context wait for it for as long as Patience.
 type JobQueue[W ~worker] struct {
-	engine  engine
-	history queue.History
-	errs    Errors
-	roster  roster
+	engine   engine
+	history  queue.History
+	errs     Errors
+	handouts *handouts
+	roster   roster
 
 	mu       sync.Mutex
 	channels map[string]bool // that go by this door's policy
@@ -31,9 +32,11 @@ type JobQueue[W ~worker] struct {
 // New gives a JobQueue on an engine that runs, or is about to, and on the history of the same store; both are the caller's to close.
 // There is one for an engine: which workers there are, and when they were heard of, each would know of its own.
 func New[W ~worker](q *queue.Queue, h queue.History, errs Errors) *JobQueue[W] {
+	e := engine{q, q, q, q}
+	given := newHandouts(e)
 	return &JobQueue[W]{
-		engine: engine{q, q, q, q}, history: h, errs: errs.filled(), channels: map[string]bool{}, ending: map[job.Lease]chan struct{}{}, roster: newRoster(q),
-		deleting: make(chan struct{}, 1),
+		engine: e, history: h, errs: errs.filled(), handouts: given, roster: newRoster(q, given),
+		channels: map[string]bool{}, ending: map[job.Lease]chan struct{}{}, deleting: make(chan struct{}, 1),
 	}
 }
 

@@ -72,7 +72,8 @@ func sessionOf(name string) job.ID {
 
 // roster is who may be given jobs.
 type roster struct {
-	engine registrar
+	engine   registrar
+	handouts *handouts
 
 	mu      sync.Mutex
 	loaded  bool
@@ -105,8 +106,8 @@ type member struct {
 	leaving       bool // it is being deleted, and asks as anybody
 }
 
-func newRoster(e registrar) roster {
-	return roster{engine: e, workers: map[uuid.UUID]*member{}, strays: map[string]*stray{}}
+func newRoster(e registrar, h *handouts) roster {
+	return roster{engine: e, handouts: h, workers: map[uuid.UUID]*member{}, strays: map[string]*stray{}}
 }
 
 // load reads the workers that are stored, when they are first asked for; each was heard of just now, as far as anybody knows. It waits
@@ -151,6 +152,12 @@ func (r *roster) fetch(ctx context.Context) error {
 	var views []queue.WorkerView
 	err := untilDone(ctx, func(ctx context.Context) (err error) {
 		views, err = r.engine.Workers(ctx)
+		// Nobody was given anything by this process yet.
+		for i := 0; err == nil && i < len(views); i++ {
+			if strings.HasPrefix(views[i].Name, prefix) {
+				err = r.handouts.inherit(views[i].Name)
+			}
+		}
 		return err
 	})
 	if err != nil {
@@ -372,6 +379,7 @@ func (q *JobQueue[W]) DeleteWorker(workerID uuid.UUID) error {
 
 // leave removes the workers of the engine that stand for one, unless it has a job that runs.
 func (q *JobQueue[W]) leave(ctx context.Context, workerID uuid.UUID) error {
+	q.handouts.settle(ctx)
 	views, err := read(ctx, q.engine.Workers)
 	if err != nil {
 		return err

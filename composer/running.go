@@ -185,6 +185,7 @@ func (q *JobQueue[W]) confirm(ctx context.Context, l job.Lease) error {
 func (q *JobQueue[W]) Heartbeats(olderThan time.Duration) []uuid.UUID {
 	ctx, cancel := context.WithTimeout(context.Background(), Patience)
 	defer cancel()
+	q.handouts.settle(ctx)
 	lost, err := q.engine.Lost(ctx, job.AnyChannel, olderThan)
 	if err != nil {
 		return nil
