@@ -17,24 +17,28 @@ import (
 func (q *JobQueue[W]) Dequeue(ctx context.Context, workerID uuid.UUID, jobTypes, channels []string) (
 	id, token uuid.UUID, deps []uuid.UUID, jobType string, args json.RawMessage, err error,
 ) {
-	for _, c := range channels {
-		if c == job.AnyChannel {
-			return id, token, nil, "", nil, &job.InvalidError{Field: "channels", Want: "must not be \"*\"; see DequeueAnyChannel"}
-		}
+	places, err := words(channels, channelWord)
+	if err != nil {
+		return id, token, nil, "", nil, err
 	}
-	return q.dequeue(ctx, reach{worker: workerID, types: jobTypes, channels: channels})
+	return q.dequeue(ctx, workerID, jobTypes, places)
 }
 
 // DequeueAnyChannel is Dequeue from all channels.
 func (q *JobQueue[W]) DequeueAnyChannel(ctx context.Context, workerID uuid.UUID, jobTypes []string) (
 	id, token uuid.UUID, deps []uuid.UUID, jobType string, args json.RawMessage, err error,
 ) {
-	return q.dequeue(ctx, reach{worker: workerID, types: jobTypes, channels: []string{job.AnyChannel}})
+	return q.dequeue(ctx, workerID, jobTypes, []string{job.AnyChannel})
 }
 
-func (q *JobQueue[W]) dequeue(ctx context.Context, r reach) (
+func (q *JobQueue[W]) dequeue(ctx context.Context, workerID uuid.UUID, jobTypes, channels []string) (
 	id, token uuid.UUID, deps []uuid.UUID, jobType string, args json.RawMessage, err error,
 ) {
+	kinds, err := types(jobTypes)
+	if err != nil {
+		return id, token, nil, "", nil, err
+	}
+	r := reach{worker: workerID, types: kinds, channels: channels}
 	if len(r.types) == 0 || len(r.channels) == 0 {
 		<-ctx.Done()
 	}
@@ -57,7 +61,7 @@ func (q *JobQueue[W]) dequeue(ctx context.Context, r reach) (
 		return id, token, nil, "", nil, err
 	}
 	s := &got.Spec
-	return uuid.UUID(s.ID), uuid.UUID(got.Lease.Token), dependencies(s.Needs), s.Kind, s.Args, nil
+	return uuid.UUID(s.ID), uuid.UUID(got.Lease.Token), dependencies(s.Needs), unescape(s.Kind), s.Args, nil
 }
 
 // give gives a job in the name of an engine's worker that has the reach, until ctx ends. id is the job that it must be; zero: any.
@@ -108,5 +112,5 @@ func (q *JobQueue[W]) DequeueByID(ctx context.Context, id, workerID uuid.UUID) (
 		return token, nil, "", nil, err
 	}
 	s := &got.Spec
-	return uuid.UUID(got.Lease.Token), dependencies(s.Needs), s.Kind, s.Args, nil
+	return uuid.UUID(got.Lease.Token), dependencies(s.Needs), unescape(s.Kind), s.Args, nil
 }

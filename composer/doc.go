@@ -18,7 +18,7 @@
 //	arguments and results in bytes    kept / base64     normalised        JSON is kept to the letter; else refused
 //	string arguments                  a JSON string     raw text          a JSON string
 //	\u0000 in arguments               kept              refused           kept
-//	types, channels, architectures    any string        any string        refused, if not words of at most 128 bytes (below)
+//	types, channels, architectures    any string        any string        any string of at most 128 bytes, told apart to the letter (below)
 //	size of arguments and results     no limit          1 GB              at most 16 MiB, of a partial result some bytes less
 //	unknown worker in Dequeue         served            SQL error         served, as nobody in particular
 //	requeued job                      at the back       at the front      at the back, behind what waits by then
@@ -46,10 +46,10 @@
 //	two end one attempt at once       the second: error the second: error the second: ErrNotRunning
 //	retention                         never             breaks graphs     Expire: nothing of a graph of which any job has not ended
 //
-// What is refused is told by a *job.InvalidError, and changes nothing: a type that is empty or has a blank, a tab, a control character
-// or more than 128 bytes; a channel with a control character or more than 128 bytes, and the channel "*"; what is no UTF-8; more than 64
-// types in one call of Dequeue; and what is larger than 16 MiB. A worker whose result is refused still has its job: a server should store
-// an error in its place.
+// What is refused is told by a *job.InvalidError, and changes nothing: a type, a channel or an architecture of more than 128 bytes, of which
+// control characters, percent signs, what is no UTF-8 and, but for channels, blanks count three times, as the engine knows them as in a URL;
+// more than 64 different types in one call of Dequeue; and what is larger than 16 MiB. A worker whose result is refused still has its job:
+// a server should store an error in its place.
 //
 // Several processes may not share a store: the second is refused, with the host and the process number of the first. Start reading at
 // jobqueue.go; roster.go tells how composer's workers are the engine's.

@@ -88,9 +88,16 @@ func (q *JobQueue[W]) EnqueueGroup(jobType string, args any, dependencies []uuid
 	if err != nil {
 		return uuid.Nil, err
 	}
+	kind, err := word("type", jobType)
+	if err != nil {
+		return uuid.Nil, err
+	}
+	if channel, err = channelWord(channel); err != nil {
+		return uuid.Nil, err
+	}
 	id := uuid.New()
 	spec := job.Spec{
-		ID: job.ID(id), Name: jobType, Kind: jobType, Channel: channel, Needs: needs(dependencies), Args: b,
+		ID: job.ID(id), Name: kind, Kind: kind, Channel: channel, Needs: needs(dependencies), Args: b,
 		Retry: job.Retry{Losses: math.MaxInt32}, // the caller counts
 	}
 	if group != uuid.Nil {
@@ -144,7 +151,7 @@ func (q *JobQueue[W]) Job(id uuid.UUID) (jobType string, args json.RawMessage, d
 		return "", nil, nil, "", err
 	}
 	s := &r.Spec
-	return s.Kind, s.Args, dependencies(s.Needs), s.Channel, nil
+	return unescape(s.Kind), s.Args, dependencies(s.Needs), unescape(s.Channel), nil
 }
 
 // GroupID gives the group of a job; uuid.Nil: it is of none. Error: Errors.NotExist.
@@ -176,7 +183,8 @@ func (q *JobQueue[W]) JobStatus(id uuid.UUID) (
 	for _, d := range after {
 		dependents = append(dependents, uuid.UUID(d))
 	}
-	return r.Spec.Kind, r.Spec.Channel, result, r.At.Std(), started, finished, canceled, dependencies(r.Spec.Needs), dependents, nil
+	jobType, channel = unescape(r.Spec.Kind), unescape(r.Spec.Channel)
+	return jobType, channel, result, r.At.Std(), started, finished, canceled, dependencies(r.Spec.Needs), dependents, nil
 }
 
 // read gives a job and the result that is stored of it. Between the two the job may finish: then it is read again, as it would run with

@@ -168,7 +168,7 @@ func (r *roster) fetch(ctx context.Context) error {
 	now := time.Now()
 	for i := range views {
 		if id, reach := parse(views[i].Name); id != uuid.Nil && reach == "" {
-			r.workers[id] = &member{channel: first(views[i].Channels), arch: first(views[i].Systems), seen: now}
+			r.workers[id] = &member{channel: unescape(first(views[i].Channels)), arch: unescape(first(views[i].Systems)), seen: now}
 		}
 	}
 	for i := range views {
@@ -300,13 +300,21 @@ func (q *JobQueue[W]) InsertWorker(channel, arch string) (uuid.UUID, error) {
 	if err := r.load(ctx); err != nil {
 		return uuid.Nil, err
 	}
+	place, err := channelWord(channel)
+	if err != nil {
+		return uuid.Nil, err
+	}
 	id := uuid.New()
 	name := prefix + id.String()
-	w := job.Worker{Name: name, Channels: []string{channel}, Slots: 1, Session: sessionOf(name)}
+	w := job.Worker{Name: name, Channels: []string{place}, Slots: 1, Session: sessionOf(name)}
 	if arch != "" {
-		w.Systems = []string{arch}
+		system, err := word("arch", arch)
+		if err != nil {
+			return uuid.Nil, err
+		}
+		w.Systems = []string{system}
 	}
-	err := steadily(ctx, func(ctx context.Context) error { return r.engine.Register(ctx, w) })
+	err = steadily(ctx, func(ctx context.Context) error { return r.engine.Register(ctx, w) })
 	if err != nil {
 		return uuid.Nil, err
 	}
