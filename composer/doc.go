@@ -31,7 +31,7 @@
 //	CancelJob, finished               ErrNotRunning     ErrNotRunning     ErrNotRunning
 //	FailJob                           by state          ErrNotRunning     ErrNotExist, ErrRunning, ErrFinished or ErrCanceled
 //	FailJob: who waits for the job    waits on          waits on          is released
-//	token of a cancelled job          until a restart   gone at once      good until its worker finishes, at most for a lease (90 s)
+//	token of a cancelled job          until a restart   gone at once      good until its worker finishes, at most for 5 minutes
 //	finish of a cancelled job         ErrCanceled       ErrCanceled       ErrCanceled, and its worker is free
 //	JobStatus, unknown                ErrNotExist       SQL error         ErrNotExist
 //	workers, their jobs               in memory         stored            stored; each is heard of at a restart

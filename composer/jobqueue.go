@@ -21,6 +21,7 @@ type JobQueue[W ~worker] struct {
 	history  queue.History
 	errs     Errors
 	handouts *handouts
+	stopped  *stopped
 	roster   roster
 
 	mu       sync.Mutex
@@ -35,7 +36,7 @@ func New[W ~worker](q *queue.Queue, h queue.History, errs Errors) *JobQueue[W] {
 	e := engine{q, q, q, q}
 	given := newHandouts(e)
 	return &JobQueue[W]{
-		engine: e, history: h, errs: errs.filled(), handouts: given, roster: newRoster(q, given),
+		engine: e, history: h, errs: errs.filled(), handouts: given, stopped: newStopped(), roster: newRoster(q, given),
 		channels: map[string]bool{}, ending: map[job.Lease]chan struct{}{}, deleting: make(chan struct{}, 1),
 	}
 }
@@ -234,14 +235,22 @@ func status(r *job.Record, stored []byte) (result json.RawMessage, started, fini
 }
 
 // CancelJob cancels a job that has not finished; one that was cancelled before stays so. Whoever waits for it is released. The
-// worker of one that runs is told so by JobStatus for as long as its token is good: until it finishes, or for the time of a lease from
-// when it was last heard of before. Errors: Errors.NotExist, Errors.NotRunning if it has finished.
+// worker of one that runs is told so by JobStatus for as long as its token is good: until it finishes, at most for StopTold or, if that is
+// longer, the time of a lease from when it was last heard of before; after a restart for that alone. Errors: Errors.NotExist,
+// Errors.NotRunning if it has finished.
 func (q *JobQueue[W]) CancelJob(id uuid.UUID) error {
 	ctx := context.Background()
+	// Its lease may be over as soon as it is stopped.
+	h, found := read(ctx, func(ctx context.Context) (queue.Held, error) { return q.engine.LeaseOf(ctx, job.ID(id)) })
+	if found != nil && !errors.Is(found, queue.ErrNotFound) {
+		return found
+	}
 	err := steadily(ctx, func(ctx context.Context) error {
 		return q.engine.CancelJob(ctx, job.ID(id), job.ID{}, true, "cancelled")
 	})
 	switch {
+	case err == nil && found == nil:
+		q.stopped.add(h.Lease)
 	case errors.Is(err, queue.ErrNotFound):
 		return q.errs.NotExist
 	case errors.Is(err, job.ErrEnded):

@@ -172,7 +172,13 @@ func (q *JobQueue[W]) delete(ctx context.Context, above, jobs []job.ID) (bool, e
 	if errors.Is(err, job.ErrBusy) {
 		return false, nil
 	}
-	return err == nil, err
+	if err != nil {
+		return false, err
+	}
+	for _, id := range jobs {
+		q.stopped.over(id)
+	}
+	return true, nil
 }
 
 // dismantle deletes more than goes at once. All is cancelled before, from the top, or what is left would be released and run.
