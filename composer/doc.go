@@ -31,7 +31,7 @@
 //	CancelJob, finished               ErrNotRunning     ErrNotRunning     ErrNotRunning
 //	FailJob                           by state          ErrNotRunning     ErrNotExist, ErrRunning, ErrFinished or ErrCanceled
 //	FailJob: who waits for the job    waits on          waits on          is released
-//	token of a cancelled job          until a restart   gone at once      good until its worker finishes, at most for 5 minutes
+//	token of a cancelled job          until a restart   gone at once      good until its worker finishes, at most for 5 minutes; after a restart, 90 s
 //	finish of a cancelled job         ErrCanceled       ErrCanceled       ErrCanceled, and its worker is free
 //	JobStatus, unknown                ErrNotExist       SQL error         ErrNotExist
 //	workers, their jobs               in memory         stored            stored; each is heard of at a restart
@@ -41,10 +41,42 @@
 //	DeleteJob while others need it    nothing           deleted           nothing
 //	DeleteJob of a running job        token stays       token goes        cancelled first; its token goes
 //	DeleteJob, cut off in the middle  jobs are left     jobs are left     all is there, or nothing; of more than 100 jobs: a repeat goes on
-//	DeleteJob of two that share jobs  jobs are left     jobs are left     the last takes them along
-//	the answer to Dequeue is lost     job stays running job stays running the next who asks has it, or it is pending; no retry is spent
 //	two end one attempt at once       the second: error the second: error the second: ErrNotRunning
 //	retention                         never             breaks graphs     Expire: nothing of a graph of which any job has not ended
+//
+// And why:
+//
+//	unknown dependency                the suite wants an error; of the two, the one that callers can tell
+//	a dependency twice                two workers must not run one job, and dependencies are listed as they count
+//	a dependency is cancelled         nothing would ever release them, and composer reads how each of them ended
+//	nil arguments, nil result         the suite wants null, and what reads the result cannot read nothing
+//	arguments and results in bytes    nothing is lost; what is no JSON could be stored and never be read
+//	string arguments                  it is what they are, and comes back so
+//	\u0000 in arguments               logs have it, and JSON allows it
+//	types, channels, architectures    they are stored in indexes, which bound a key
+//	size of arguments and results     one caller must not fill the memory of all
+//	unknown worker in Dequeue         a worker whose registration was lost still works
+//	requeued job                      one that kills its workers must not hold up the others
+//	partial result of a lost attempt  it is not of the attempt that comes
+//	order after a restart             first come, first served is promised
+//	DequeueByID of a cancelled job    it must not run
+//	DequeueByID, unknown              the interface has a word for it; so for CancelJob, JobStatus, DeleteWorker and DeleteJob
+//	DequeueByID when ctx has ended    nobody is there to run it
+//	CancelJob, finished               the suite wants it, though the interface says that nothing happens
+//	FailJob                           callers learn which it was; a job has one end
+//	FailJob: who waits for the job    it has ended, and nothing would ever release them
+//	token of a cancelled job          its worker is to stop, and learns of it by its token alone; a watchdog waits for 2 minutes
+//	finish of a cancelled job         the suite wants the error; the worker has said that it is over
+//	workers, their jobs               a busy worker must not be forgotten, nor a dead one be kept
+//	DeleteWorker, its job cancelled   it has nothing left to do; else it could never be deleted
+//	DeleteJob while others need it    they could not read what came of it
+//	DeleteJob of a running job        a token without a job can neither be finished nor time out
+//	DeleteJob, cut off in the middle  what is left would be found by nobody, or would run
+//	two end one attempt at once       one result is stored, and whose is not must not think so
+//	retention                         what lives needs what it depends on
+//
+// Of jobs that share a dependency and are deleted at the same time the last takes it along. If the answer to Dequeue is lost, as the owner of
+// the store changes just then, whoever waits on has that job, or it is pending again, and no retry is spent.
 //
 // What is refused is told by a *job.InvalidError, and changes nothing: a type, a channel or an architecture of more than 128 bytes, of which
 // control characters, percent signs, what is no UTF-8 and, but for channels, blanks count three times, as the engine knows them as in a URL;
