@@ -192,6 +192,8 @@ func (h *handouts) resume(ctx context.Context, name string, id job.ID) (queue.As
 
 // settle hands back what nobody was told of and nobody waits for. What cannot be handed back now is looked at again by the next caller.
 func (h *handouts) settle(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, Patience)
+	defer cancel()
 	h.mu.Lock()
 	var names []string
 	for name, d := range h.doubts {
