@@ -266,3 +266,16 @@ func failedJobReleasesItsDependents(_ *testing.T, l *lab) {
 	}
 	l.takesNothing(from("org-1", "build"))
 }
+
+func TestTokensAreUUIDsOfVersion4(t *testing.T) {
+	onEach(t, func(t *testing.T, l *lab) {
+		for range 16 {
+			id := l.enqueue("build", "")
+			for _, u := range []uuid.UUID{id, l.pick(id)} {
+				if u.Version() != 4 || u.Variant() != uuid.RFC4122 {
+					t.Errorf("%s is a UUID of version %d and variant %v, want 4 and %v", u, u.Version(), u.Variant(), uuid.RFC4122)
+				}
+			}
+		}
+	})
+}

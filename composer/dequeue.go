@@ -17,46 +17,66 @@ import (
 func (q *JobQueue[W]) Dequeue(ctx context.Context, workerID uuid.UUID, jobTypes, channels []string) (
 	id, token uuid.UUID, deps []uuid.UUID, jobType string, args json.RawMessage, err error,
 ) {
-	for _, c := range channels {
-		if c == job.AnyChannel {
-			return id, token, nil, "", nil, &job.InvalidError{Field: "channels", Want: "must not be \"*\"; see DequeueAnyChannel"}
-		}
+	places, err := words(channels, channelWord)
+	if err != nil {
+		return id, token, nil, "", nil, err
 	}
-	return q.dequeue(ctx, reach{worker: workerID, types: jobTypes, channels: channels})
+	return q.dequeue(ctx, workerID, jobTypes, places)
 }
 
 // DequeueAnyChannel is Dequeue from all channels.
 func (q *JobQueue[W]) DequeueAnyChannel(ctx context.Context, workerID uuid.UUID, jobTypes []string) (
 	id, token uuid.UUID, deps []uuid.UUID, jobType string, args json.RawMessage, err error,
 ) {
-	return q.dequeue(ctx, reach{worker: workerID, types: jobTypes, channels: []string{job.AnyChannel}})
+	return q.dequeue(ctx, workerID, jobTypes, []string{job.AnyChannel})
 }
 
-func (q *JobQueue[W]) dequeue(ctx context.Context, r reach) (
+func (q *JobQueue[W]) dequeue(ctx context.Context, workerID uuid.UUID, jobTypes, channels []string) (
 	id, token uuid.UUID, deps []uuid.UUID, jobType string, args json.RawMessage, err error,
 ) {
+	kinds, err := types(jobTypes)
+	if err != nil {
+		return id, token, nil, "", nil, err
+	}
+	r := reach{worker: workerID, types: kinds, channels: channels}
 	if len(r.types) == 0 || len(r.channels) == 0 {
 		<-ctx.Done()
 	}
 	if ctx.Err() != nil {
 		return id, token, nil, "", nil, q.errs.DequeueTimeout
 	}
-	var got []queue.Assignment
-	err = untilDone(ctx, func(ctx context.Context) error {
-		return q.roster.as(ctx, r, func(name string, session job.ID) (err error) {
-			got, err = q.engine.Lease(ctx, name, session, 1, 0)
-			return err
-		})
+	q.handouts.settle(ctx)
+	got, err := q.give(ctx, r, job.ID{}, func(name string, session job.ID) (queue.Assignment, error) {
+		list, err := q.engine.Lease(ctx, name, session, 1, 0)
+		if err != nil {
+			return queue.Assignment{}, err
+		}
+		return list[0], nil
 	})
 	switch {
 	case err == nil:
-	case ctx.Err() != nil && len(got) == 0:
+	case ctx.Err() != nil:
 		return id, token, nil, "", nil, q.errs.DequeueTimeout
 	default:
 		return id, token, nil, "", nil, err
 	}
-	s := &got[0].Spec
-	return uuid.UUID(s.ID), uuid.UUID(got[0].Lease.Token), dependencies(s.Needs), s.Kind, s.Args, nil
+	s := &got.Spec
+	return uuid.UUID(s.ID), uuid.UUID(got.Lease.Token), dependencies(s.Needs), unescape(s.Kind), s.Args, nil
+}
+
+// give gives a job in the name of an engine's worker that has the reach, until ctx ends. id is the job that it must be; zero: any.
+func (q *JobQueue[W]) give(
+	ctx context.Context, r reach, id job.ID, lease func(name string, session job.ID) (queue.Assignment, error),
+) (got queue.Assignment, err error) {
+	c := &call{h: q.handouts}
+	defer c.over()
+	err = untilDone(ctx, func(ctx context.Context) error {
+		return q.roster.as(ctx, r, func(name string, session job.ID) (err error) {
+			got, err = c.given(ctx, name, id, func() (queue.Assignment, error) { return lease(name, session) })
+			return err
+		})
+	})
+	return got, err
 }
 
 // DequeueByID gives a job that is pending to the worker, out of turn and at once. Errors: Errors.NotExist, Errors.NotPending,
@@ -67,6 +87,7 @@ func (q *JobQueue[W]) DequeueByID(ctx context.Context, id, workerID uuid.UUID) (
 	if ctx.Err() != nil {
 		return token, nil, "", nil, q.errs.DequeueTimeout
 	}
+	q.handouts.settle(ctx)
 	rec, err := q.record(ctx, id)
 	switch {
 	case err != nil && ctx.Err() != nil:
@@ -77,13 +98,9 @@ func (q *JobQueue[W]) DequeueByID(ctx context.Context, id, workerID uuid.UUID) (
 	if rec.End != nil || rec.Running {
 		return token, nil, "", nil, q.errs.NotPending
 	}
-	var got queue.Assignment
 	r := reach{worker: workerID, types: []string{rec.Spec.Kind}, channels: []string{rec.Spec.Channel}}
-	err = untilDone(ctx, func(ctx context.Context) error {
-		return q.roster.as(ctx, r, func(name string, session job.ID) (err error) {
-			got, err = q.engine.Take(ctx, name, session, rec.Spec.ID)
-			return err
-		})
+	got, err := q.give(ctx, r, rec.Spec.ID, func(name string, session job.ID) (queue.Assignment, error) {
+		return q.engine.Take(ctx, name, session, rec.Spec.ID)
 	})
 	switch {
 	case err == nil:
@@ -95,5 +112,5 @@ func (q *JobQueue[W]) DequeueByID(ctx context.Context, id, workerID uuid.UUID) (
 		return token, nil, "", nil, err
 	}
 	s := &got.Spec
-	return uuid.UUID(got.Lease.Token), dependencies(s.Needs), s.Kind, s.Args, nil
+	return uuid.UUID(got.Lease.Token), dependencies(s.Needs), unescape(s.Kind), s.Args, nil
 }

@@ -24,7 +24,7 @@ type submitter interface {
 	Submit(ctx context.Context, s queue.Submission) (queue.Receipt, error)
 	CancelJob(ctx context.Context, id, of job.ID, force bool, why string) error
 	FailJob(ctx context.Context, id job.ID, why string, result []byte) error
-	DeleteJobs(ctx context.Context, ids ...job.ID) error
+	DeleteUnder(ctx context.Context, above []job.ID, ids ...job.ID) error
 	Channel(ctx context.Context, name string) (job.Channel, error)
 	SetChannel(ctx context.Context, c job.Channel) error
 }
@@ -35,6 +35,8 @@ type giver interface {
 	Take(ctx context.Context, name string, session, id job.ID) (queue.Assignment, error)
 	LeaseOf(ctx context.Context, id job.ID) (queue.Held, error)
 	LeaseBy(ctx context.Context, token job.Token) (queue.Held, error)
+	Standing(name string, wake func()) (standing queue.Standing, forget func(), err error)
+	Resume(ctx context.Context, leases ...job.Lease) ([]queue.Assignment, error)
 }
 
 // workings are what becomes of a job that was handed out.

@@ -1,12 +1,17 @@
 package composer_test
 
 import (
+	"errors"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/google/uuid"
 
 	"github.com/headrace/headrace/composer"
+	"github.com/headrace/headrace/job"
+	"github.com/headrace/headrace/queue"
+	"github.com/headrace/headrace/store/memory"
 )
 
 // To plant it: job/cancel.go, CancelJob: "if j.waits > 0 { return nil, nil }" before "end := End{...}".
@@ -153,6 +158,64 @@ func TestF18WorkerLearnsThatItsJobWasCancelled(t *testing.T) {
 	})
 }
 
+// A worker that was silent for longer than a lease comes back, and learns that its job was cancelled meanwhile. Once it has said that it knows,
+// or the job is deleted, the token is good no more. To plant it: composer/jobqueue.go, CancelJob: q.stopped.over(h.Lease.Job) for q.stopped.add.
+func TestF18SilentWorkerLearnsThatItsJobWasCancelled(t *testing.T) {
+	onEach(t, func(t *testing.T, l *lab) {
+		l.enqueue("build", "")
+		l.lapse("")
+		for name, ends := range map[string]func(id, token uuid.UUID){
+			"by its job": func(id, _ uuid.UUID) {
+				_, err := l.RequeueOrFinishJob(id, 0, nil)
+				l.gives("RequeueOrFinishJob", err, composer.ErrCanceled)
+			},
+			"by its token": func(_, token uuid.UUID) {
+				_, err := l.RequeueOrFinishToken(token, soon, 0, nil)
+				l.gives("RequeueOrFinishToken of the watchdog", err, composer.ErrCanceled)
+				_, err = l.RequeueOrFinishToken(token, 0, 0, nil)
+				l.gives("RequeueOrFinishToken", err, composer.ErrCanceled)
+			},
+			"deleted": func(id, _ uuid.UUID) { l.gives("DeleteJob", l.DeleteJob(t.Context(), id), nil) },
+		} {
+			id := l.enqueue(name, "")
+			token := l.pick(id)
+			l.until("it was silent for longer than a lease", func() bool { return len(l.Heartbeats(1100*time.Millisecond)) == 1 })
+			l.gives("CancelJob", l.CancelJob(id), nil)
+			l.until("the lease is over", func() bool { return l.freed(token) })
+			l.resolves(token, id)
+			l.is(id, isCanceled)
+			l.tokens()
+			l.RefreshHeartbeat(token)
+			l.tokens()
+			l.resolves(token, id)
+			ends(id, token)
+			l.noToken(token)
+		}
+	})
+}
+
+// freed reports whether the engine knows no lease of a token.
+func (l *lab) freed(token uuid.UUID) bool {
+	_, err := l.engine.LeaseBy(l.Context(), job.Token(token))
+	return errors.Is(err, queue.ErrNotFound)
+}
+
+// The tokens of what was cancelled do not pile up: after some minutes they are good no more. Time passes as in any test with synctest.
+func TestF18TokenOfACancelledJobEnds(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		l := newLab(t, &disk{memory.NewDisk()})
+		id := l.enqueue("build", "")
+		token := l.pick(id)
+		time.Sleep(95 * time.Second)
+		l.gives("CancelJob", l.CancelJob(id), nil)
+		time.Sleep(2 * time.Minute)
+		l.resolves(token, id)
+		time.Sleep(composer.StopTold - 2*time.Minute + time.Second)
+		l.noToken(token)
+	})
+}
+
 // To plant it: job/workers.go, Lost: leave "j.running() &&" out.
 func TestF19aHeartbeatOfACancelledJobIsNotMissed(t *testing.T) {
 	onEach(t, func(t *testing.T, l *lab) {
@@ -180,12 +243,12 @@ func TestF19bLatePollDoesNotKeepACancelledJobAlive(t *testing.T) {
 		l.until("the lease of the cancelled job is over", func() bool {
 			l.RefreshHeartbeat(token)
 			l.tokens()
-			_, err := l.IdFromToken(token)
-			return err != nil
+			return l.freed(token)
 		})
-		l.noToken(token)
 		l.RefreshHeartbeat(token)
-		l.noToken(token)
+		if !l.freed(token) {
+			t.Error("a heartbeat brought back the lease of a cancelled job")
+		}
 		l.tokens()
 		l.is(id, isCanceled)
 	})

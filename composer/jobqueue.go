@@ -17,21 +17,27 @@ import (
 // JobQueue is osbuild-composer's JobQueue. W is its Worker, or any struct with the same fields. Its methods may be called from any
 // goroutine; they need an engine that runs, and those that have no context wait for it for as long as Patience.
 type JobQueue[W ~worker] struct {
-	engine  engine
-	history queue.History
-	errs    Errors
-	roster  roster
+	engine   engine
+	history  queue.History
+	errs     Errors
+	handouts *handouts
+	stopped  *stopped
+	roster   roster
 
 	mu       sync.Mutex
 	channels map[string]bool // that go by this door's policy
 	ending   map[job.Lease]chan struct{}
+	deleting chan struct{} // has room for one
 }
 
 // New gives a JobQueue on an engine that runs, or is about to, and on the history of the same store; both are the caller's to close.
 // There is one for an engine: which workers there are, and when they were heard of, each would know of its own.
 func New[W ~worker](q *queue.Queue, h queue.History, errs Errors) *JobQueue[W] {
+	e := engine{q, q, q, q}
+	given := newHandouts(e)
 	return &JobQueue[W]{
-		engine: engine{q, q, q, q}, history: h, errs: errs.filled(), channels: map[string]bool{}, ending: map[job.Lease]chan struct{}{}, roster: newRoster(q),
+		engine: e, history: h, errs: errs.filled(), handouts: given, stopped: newStopped(), roster: newRoster(q, given),
+		channels: map[string]bool{}, ending: map[job.Lease]chan struct{}{}, deleting: make(chan struct{}, 1),
 	}
 }
 
@@ -83,9 +89,16 @@ func (q *JobQueue[W]) EnqueueGroup(jobType string, args any, dependencies []uuid
 	if err != nil {
 		return uuid.Nil, err
 	}
+	kind, err := word("type", jobType)
+	if err != nil {
+		return uuid.Nil, err
+	}
+	if channel, err = channelWord(channel); err != nil {
+		return uuid.Nil, err
+	}
 	id := uuid.New()
 	spec := job.Spec{
-		ID: job.ID(id), Name: jobType, Kind: jobType, Channel: channel, Needs: needs(dependencies), Args: b,
+		ID: job.ID(id), Name: kind, Kind: kind, Channel: channel, Needs: needs(dependencies), Args: b,
 		Retry: job.Retry{Losses: math.MaxInt32}, // the caller counts
 	}
 	if group != uuid.Nil {
@@ -139,7 +152,7 @@ func (q *JobQueue[W]) Job(id uuid.UUID) (jobType string, args json.RawMessage, d
 		return "", nil, nil, "", err
 	}
 	s := &r.Spec
-	return s.Kind, s.Args, dependencies(s.Needs), s.Channel, nil
+	return unescape(s.Kind), s.Args, dependencies(s.Needs), unescape(s.Channel), nil
 }
 
 // GroupID gives the group of a job; uuid.Nil: it is of none. Error: Errors.NotExist.
@@ -171,7 +184,8 @@ func (q *JobQueue[W]) JobStatus(id uuid.UUID) (
 	for _, d := range after {
 		dependents = append(dependents, uuid.UUID(d))
 	}
-	return r.Spec.Kind, r.Spec.Channel, result, r.At.Std(), started, finished, canceled, dependencies(r.Spec.Needs), dependents, nil
+	jobType, channel = unescape(r.Spec.Kind), unescape(r.Spec.Channel)
+	return jobType, channel, result, r.At.Std(), started, finished, canceled, dependencies(r.Spec.Needs), dependents, nil
 }
 
 // read gives a job and the result that is stored of it. Between the two the job may finish: then it is read again, as it would run with
@@ -221,14 +235,22 @@ func status(r *job.Record, stored []byte) (result json.RawMessage, started, fini
 }
 
 // CancelJob cancels a job that has not finished; one that was cancelled before stays so. Whoever waits for it is released. The
-// worker of one that runs is told so by JobStatus for as long as its token is good: until it finishes, or for the time of a lease from
-// when it was last heard of before. Errors: Errors.NotExist, Errors.NotRunning if it has finished.
+// worker of one that runs is told so by JobStatus for as long as its token is good: until it finishes, at most for StopTold or, if that is
+// longer, the time of a lease from when it was last heard of before; after a restart for that alone. Errors: Errors.NotExist,
+// Errors.NotRunning if it has finished.
 func (q *JobQueue[W]) CancelJob(id uuid.UUID) error {
 	ctx := context.Background()
+	// Its lease may be over as soon as it is stopped.
+	h, found := read(ctx, func(ctx context.Context) (queue.Held, error) { return q.engine.LeaseOf(ctx, job.ID(id)) })
+	if found != nil && !errors.Is(found, queue.ErrNotFound) {
+		return found
+	}
 	err := steadily(ctx, func(ctx context.Context) error {
 		return q.engine.CancelJob(ctx, job.ID(id), job.ID{}, true, "cancelled")
 	})
 	switch {
+	case err == nil && found == nil:
+		q.stopped.add(h.Lease)
 	case errors.Is(err, queue.ErrNotFound):
 		return q.errs.NotExist
 	case errors.Is(err, job.ErrEnded):

@@ -315,3 +315,78 @@ func TestExpireCountsDryAsItDeletes(t *testing.T) {
 		l.is(first, `finished, result "null"`)
 	})
 }
+
+// The owner stands before a store that does not answer: Dequeue comes back when its context ends, and what comes later waits for others. To
+// plant it: queue/lease.go, leaveAs: "false &&" before w.state.CompareAndSwap.
+func TestDequeueEndsWithItsContextWhateverTheStoreDoes(t *testing.T) {
+	onEach(t, func(t *testing.T, l *lab) {
+		var stuck atomic.Bool
+		reached, release := make(chan struct{}), make(chan struct{})
+		l.tap(func(call string) error {
+			if call == "Lookup" && stuck.CompareAndSwap(true, false) {
+				close(reached)
+				<-release
+			}
+			return nil
+		}, nil)
+		l.finish(l.pickNew("build"), nil)
+		ctx, cancel := context.WithCancel(t.Context())
+		c := l.waitsWithin(ctx, from("", "build"))
+		l.callsWait(1)
+		stuck.Store(true)
+		q, cancelled := l.JobQueue, make(chan error, 1)
+		go func() { cancelled <- q.CancelJob(uuid.New()) }() // which has to be looked for
+		<-reached
+		cancel()
+		select {
+		case g := <-c:
+			l.isTimeout(g)
+		case <-time.After(5 * time.Second):
+			t.Error("Dequeue waits for the store after its context has ended")
+		}
+		close(release)
+		l.gives("CancelJob", <-cancelled, composer.ErrNotExist)
+		id := l.enqueue("build", "")
+		l.callsWait(0)
+		l.tokens()
+		l.is(id, isPending)
+		l.pick(id)
+	})
+}
+
+// Jobs come while callers give up: each is told to somebody, or is still to be had.
+func TestJobsThatComeAsCallersLeaveAreNotStranded(t *testing.T) {
+	onEach(t, func(t *testing.T, l *lab) {
+		l.finish(l.pickNew("build"), nil)
+		var told sync.Map
+		var all sync.WaitGroup
+		for n := range 4 {
+			all.Go(func() {
+				for i := range 50 {
+					ctx, cancel := context.WithTimeout(t.Context(), time.Duration(1+(i*7+n*3)%11)*300*time.Microsecond)
+					id, token, _, _, _, err := l.Dequeue(ctx, uuid.Nil, []string{"build"}, []string{""})
+					cancel()
+					if err == nil {
+						told.Store(id, token)
+					}
+				}
+			})
+		}
+		ids := map[uuid.UUID]bool{}
+		for range 60 {
+			ids[l.enqueue("build", "")] = true
+		}
+		all.Wait()
+		l.callsWait(0)
+		for _, token := range l.Heartbeats(always) {
+			id, err := l.IdFromToken(token)
+			if got, ok := told.Load(id); err != nil || !ok || got != token {
+				t.Errorf("job %s runs under a token that nobody was told of, %v", id, err)
+			}
+			delete(ids, id)
+		}
+		for id := range ids {
+			l.pick(id)
+		}
+	})
+}

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/google/uuid"
@@ -70,30 +71,54 @@ func (q *JobQueue[W]) AllRootJobIDs(ctx context.Context) ([]uuid.UUID, error) {
 
 // DeleteJob deletes a job, and of what it depends on whatever nothing else does, down to the last; a job that others depend on stays,
 // and so does all below it. Whatever runs of that is cancelled, and its token is good no more. Up to queue.DeleteMost jobs go at once or
-// not at all; of more the last go first. Error: Errors.NotExist.
+// not at all. More are all cancelled first, then they go from the bottom up, the job itself last: until it is gone, to repeat the call
+// finishes what was cut off; what is enqueued meanwhile on one of them finds that cancelled. Error: Errors.NotExist.
 func (q *JobQueue[W]) DeleteJob(ctx context.Context, id uuid.UUID) error {
 	r, err := q.record(ctx, id)
 	if err != nil {
 		return err
 	}
 	for {
-		graph, err := q.alone(ctx, r)
-		if err != nil {
-			return err
-		}
-		deleted, err := q.delete(ctx, graph)
-		if err != nil || deleted || len(graph) == 0 {
+		deleted, err := q.alone(ctx, func() (bool, error) {
+			g, err := q.below(ctx, r)
+			if err != nil || len(g.jobs) == 0 {
+				return true, err
+			}
+			if len(g.jobs) <= queue.DeleteMost {
+				return q.delete(ctx, nil, g.jobs)
+			}
+			return q.dismantle(ctx, g)
+		})
+		if err != nil || deleted {
 			return err
 		}
 		// Something that depends on one of them has just been enqueued: of them fewer may go now.
 	}
 }
 
-// alone gives a job that nothing depends on, and what depends on nothing but that, each after its dependents; none, if something
-// depends on the job.
-func (q *JobQueue[W]) alone(ctx context.Context, root *job.Record) ([]job.ID, error) {
-	var graph []job.ID
-	among := map[job.ID]bool{}
+// alone calls f while nobody else deletes: what a job that goes leaves for the other dependents of a dependency would be left by them, too,
+// if they went at the same time.
+func (q *JobQueue[W]) alone(ctx context.Context, f func() (bool, error)) (bool, error) {
+	select {
+	case q.deleting <- struct{}{}:
+	case <-ctx.Done():
+		return false, ctx.Err()
+	}
+	defer func() { <-q.deleting }()
+	return f()
+}
+
+// whole is a job that nothing depends on, and what depends on nothing but that.
+type whole struct {
+	jobs  []job.ID            // each after its dependents
+	over  map[job.ID][]job.ID // their dependents
+	waves [][]job.ID          // what has not ended, so that none depends on another of its wave, or of a later one
+}
+
+// below gives a job that nothing depends on, and what depends on nothing but that; nothing, if something depends on the job.
+func (q *JobQueue[W]) below(ctx context.Context, root *job.Record) (*whole, error) {
+	g := &whole{over: map[job.ID][]job.ID{}}
+	wave := map[job.ID]int{}
 	seen := map[job.ID]bool{root.Spec.ID: true}
 	// A job is newer than what it depends on: once it is the newest that is left, all that depends on it has been looked at.
 	for todo := []*job.Record{root}; len(todo) > 0; {
@@ -104,11 +129,10 @@ func (q *JobQueue[W]) alone(ctx context.Context, root *job.Record) ([]job.ID, er
 		if err != nil {
 			return nil, err
 		}
-		if slices.ContainsFunc(after, func(d job.ID) bool { return !among[d] }) {
+		if slices.ContainsFunc(after, func(d job.ID) bool { _, among := wave[d]; return !among }) {
 			continue
 		}
-		among[r.Spec.ID] = true
-		graph = append(graph, r.Spec.ID)
+		g.add(r, after, wave)
 		for _, n := range r.Spec.Needs {
 			if seen[n.Job] {
 				continue
@@ -123,31 +147,93 @@ func (q *JobQueue[W]) alone(ctx context.Context, root *job.Record) ([]job.ID, er
 			}
 		}
 	}
-	return graph, nil
+	return g, nil
 }
 
-// delete deletes jobs, each after its dependents, and reports whether it did: not, if something else depends on one of them.
-func (q *JobQueue[W]) delete(ctx context.Context, graph []job.ID) (bool, error) {
-	for part := range slices.Chunk(graph, queue.DeleteMost) {
-		err := repeatedly(ctx, func(ctx context.Context) error { return q.engine.DeleteJobs(ctx, part...) })
-		if errors.Is(err, job.ErrBusy) {
-			return false, nil
+func (g *whole) add(r *job.Record, dependents []job.ID, wave map[job.ID]int) {
+	id, n := r.Spec.ID, 0
+	for _, d := range dependents {
+		n = max(n, wave[d]+1)
+	}
+	wave[id] = n
+	g.jobs, g.over[id] = append(g.jobs, id), dependents
+	if r.End != nil {
+		return
+	}
+	for len(g.waves) <= n {
+		g.waves = append(g.waves, nil)
+	}
+	g.waves[n] = append(g.waves[n], id)
+}
+
+// delete deletes jobs, each after its dependents but those above, and reports whether it did: not, if something else depends on one of them.
+func (q *JobQueue[W]) delete(ctx context.Context, above, jobs []job.ID) (bool, error) {
+	err := repeatedly(ctx, func(ctx context.Context) error { return q.engine.DeleteUnder(ctx, above, jobs...) })
+	if errors.Is(err, job.ErrBusy) {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	for _, id := range jobs {
+		q.stopped.over(id)
+	}
+	return true, nil
+}
+
+// dismantle deletes more than goes at once. All is cancelled before, from the top, or what is left would be released and run.
+func (q *JobQueue[W]) dismantle(ctx context.Context, g *whole) (bool, error) {
+	for _, wave := range g.waves {
+		for part := range slices.Chunk(wave, queue.DeleteMost) {
+			if err := q.cancelAll(ctx, part); err != nil {
+				return false, err
+			}
 		}
-		if err != nil {
+	}
+	for n := len(g.jobs); n > 0; {
+		part := g.jobs[max(0, n-queue.DeleteMost):n]
+		n -= len(part)
+		var above []job.ID
+		for _, id := range part {
+			above = append(above, g.over[id]...)
+		}
+		if deleted, err := q.delete(ctx, above, part); !deleted {
 			return false, err
 		}
 	}
 	return true, nil
 }
 
+// cancelAll cancels jobs together, so that a round of the engine may take many.
+func (q *JobQueue[W]) cancelAll(ctx context.Context, ids []job.ID) error {
+	errs := make([]error, len(ids))
+	var all sync.WaitGroup
+	for i, id := range ids {
+		all.Go(func() {
+			err := repeatedly(ctx, func(ctx context.Context) error { return q.engine.CancelJob(ctx, id, job.ID{}, true, "deleted") })
+			if !errors.Is(err, job.ErrEnded) && !errors.Is(err, queue.ErrNotFound) {
+				errs[i] = err
+			}
+		})
+	}
+	all.Wait()
+	return cmp.Or(errs...)
+}
+
 // Expire deletes the jobs that were enqueued before the given time, have ended, and that no job depends on which stays: of a graph
-// whose last job is not old enough, or has not ended, nothing goes. It gives how many went, or would go if dry.
+// whose last job is not old enough, or of which any has not ended, nothing goes. It gives how many went, or would go if dry.
 func (q *JobQueue[W]) Expire(ctx context.Context, before time.Time, dry bool) (int, error) {
 	limit := job.At(before)
 	gone := map[job.ID]bool{}
 	err := q.each(ctx, func(r *job.Record) error {
 		id := r.Spec.ID
 		goes := r.End != nil && !r.Held && r.At < limit
+		if goes {
+			var err error
+			if goes, err = q.settled(ctx, r); err != nil {
+				return err
+			}
+		}
 		switch {
 		case !goes:
 		case dry:
@@ -159,7 +245,7 @@ func (q *JobQueue[W]) Expire(ctx context.Context, before time.Time, dry bool) (i
 			goes = !slices.ContainsFunc(after, func(d job.ID) bool { return !gone[d] })
 		default:
 			var err error
-			if goes, err = q.delete(ctx, []job.ID{id}); err != nil {
+			if goes, err = q.alone(ctx, func() (bool, error) { return q.delete(ctx, nil, []job.ID{id}) }); err != nil {
 				return err
 			}
 		}
@@ -169,4 +255,38 @@ func (q *JobQueue[W]) Expire(ctx context.Context, before time.Time, dry bool) (i
 		return nil
 	})
 	return len(gone), err
+}
+
+// settled reports whether all has ended that a job depends on which has, down to the last.
+func (q *JobQueue[W]) settled(ctx context.Context, r *job.Record) (bool, error) {
+	seen := map[job.ID]bool{}
+	for todo := []*job.Record{r}; len(todo) > 0; {
+		var ids []job.ID
+		for _, r := range todo {
+			if r.Last != nil {
+				continue // it was begun, and so all had ended by then
+			}
+			for _, n := range r.Spec.Needs {
+				if !seen[n.Job] {
+					seen[n.Job] = true
+					ids = append(ids, n.Job)
+				}
+			}
+		}
+		todo = nil
+		for part := range slices.Chunk(ids, page) {
+			f := queue.JobFilter{IDs: part, Limit: page}
+			list, err := look(ctx, q.engine, func(ctx context.Context) ([]job.Record, error) { return q.history.Jobs(ctx, f) })
+			if err != nil {
+				return false, err
+			}
+			for i := range list {
+				if list[i].End == nil {
+					return false, nil
+				}
+				todo = append(todo, &list[i])
+			}
+		}
+	}
+	return true, nil
 }

@@ -72,7 +72,8 @@ func sessionOf(name string) job.ID {
 
 // roster is who may be given jobs.
 type roster struct {
-	engine registrar
+	engine   registrar
+	handouts *handouts
 
 	mu      sync.Mutex
 	loaded  bool
@@ -105,8 +106,8 @@ type member struct {
 	leaving       bool // it is being deleted, and asks as anybody
 }
 
-func newRoster(e registrar) roster {
-	return roster{engine: e, workers: map[uuid.UUID]*member{}, strays: map[string]*stray{}}
+func newRoster(e registrar, h *handouts) roster {
+	return roster{engine: e, handouts: h, workers: map[uuid.UUID]*member{}, strays: map[string]*stray{}}
 }
 
 // load reads the workers that are stored, when they are first asked for; each was heard of just now, as far as anybody knows. It waits
@@ -151,6 +152,12 @@ func (r *roster) fetch(ctx context.Context) error {
 	var views []queue.WorkerView
 	err := untilDone(ctx, func(ctx context.Context) (err error) {
 		views, err = r.engine.Workers(ctx)
+		// Nobody was given anything by this process yet.
+		for i := 0; err == nil && i < len(views); i++ {
+			if strings.HasPrefix(views[i].Name, prefix) {
+				err = r.handouts.inherit(views[i].Name)
+			}
+		}
 		return err
 	})
 	if err != nil {
@@ -161,7 +168,7 @@ func (r *roster) fetch(ctx context.Context) error {
 	now := time.Now()
 	for i := range views {
 		if id, reach := parse(views[i].Name); id != uuid.Nil && reach == "" {
-			r.workers[id] = &member{channel: first(views[i].Channels), arch: first(views[i].Systems), seen: now}
+			r.workers[id] = &member{channel: unescape(first(views[i].Channels)), arch: unescape(first(views[i].Systems)), seen: now}
 		}
 	}
 	for i := range views {
@@ -293,13 +300,21 @@ func (q *JobQueue[W]) InsertWorker(channel, arch string) (uuid.UUID, error) {
 	if err := r.load(ctx); err != nil {
 		return uuid.Nil, err
 	}
+	place, err := channelWord(channel)
+	if err != nil {
+		return uuid.Nil, err
+	}
 	id := uuid.New()
 	name := prefix + id.String()
-	w := job.Worker{Name: name, Channels: []string{channel}, Slots: 1, Session: sessionOf(name)}
+	w := job.Worker{Name: name, Channels: []string{place}, Slots: 1, Session: sessionOf(name)}
 	if arch != "" {
-		w.Systems = []string{arch}
+		system, err := word("arch", arch)
+		if err != nil {
+			return uuid.Nil, err
+		}
+		w.Systems = []string{system}
 	}
-	err := steadily(ctx, func(ctx context.Context) error { return r.engine.Register(ctx, w) })
+	err = steadily(ctx, func(ctx context.Context) error { return r.engine.Register(ctx, w) })
 	if err != nil {
 		return uuid.Nil, err
 	}
@@ -372,6 +387,7 @@ func (q *JobQueue[W]) DeleteWorker(workerID uuid.UUID) error {
 
 // leave removes the workers of the engine that stand for one, unless it has a job that runs.
 func (q *JobQueue[W]) leave(ctx context.Context, workerID uuid.UUID) error {
+	q.handouts.settle(ctx)
 	views, err := read(ctx, q.engine.Workers)
 	if err != nil {
 		return err

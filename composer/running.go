@@ -12,10 +12,13 @@ import (
 )
 
 // IdFromToken gives the job that was given out under a token and has not finished, nor been requeued. One that was cancelled is still
-// found, so that its worker can learn of that. Error: Errors.NotExist.
+// found, so that its worker can learn of that, for as long as CancelJob says. Error: Errors.NotExist.
 func (q *JobQueue[W]) IdFromToken(token uuid.UUID) (uuid.UUID, error) { //nolint:revive,staticcheck // the name is composer's
 	h, err := q.byToken(context.Background(), token)
 	if err != nil {
+		if id, ok := q.stopped.job(token); ok {
+			return uuid.UUID(id), nil
+		}
 		return uuid.Nil, err
 	}
 	return uuid.UUID(h.Lease.Job), nil
@@ -81,11 +84,14 @@ func (q *JobQueue[W]) RequeueOrFinishJob(id uuid.UUID, maxRetries uint64, result
 	switch {
 	case err == nil:
 		return q.conclude(ctx, h.Lease, 0, maxRetries, result)
-	case errors.Is(err, q.errs.Canceled) && h.Stopping:
+	case errors.Is(err, q.errs.Canceled):
 		// Whoever says so knows that it is over: the slot is free.
-		if err := q.confirm(ctx, h.Lease); err != nil {
-			return false, err
+		if h.Stopping {
+			if err := q.confirm(ctx, h.Lease); err != nil {
+				return false, err
+			}
 		}
+		q.stopped.over(job.ID(id)) // its lease may have been over before
 	}
 	return false, err
 }
@@ -99,15 +105,22 @@ func (q *JobQueue[W]) RequeueOrFinishToken(token uuid.UUID, silent time.Duration
 	h, done, err := q.ends(func() (queue.Held, error) { return q.byToken(ctx, token) })
 	defer done()
 	if err != nil {
-		return false, err
-	}
-	switch {
-	case !h.Stopping:
-		return q.conclude(ctx, h.Lease, silent, maxRetries, result)
-	case silent == 0:
-		if err := q.confirm(ctx, h.Lease); err != nil {
+		id, ok := q.stopped.job(token)
+		if !ok {
 			return false, err
 		}
+		h.Lease.Job = id
+	}
+	switch {
+	case err == nil && !h.Stopping:
+		return q.conclude(ctx, h.Lease, silent, maxRetries, result)
+	case silent == 0:
+		if h.Stopping {
+			if err := q.confirm(ctx, h.Lease); err != nil {
+				return false, err
+			}
+		}
+		q.stopped.over(h.Lease.Job)
 	}
 	return false, q.errs.Canceled // its worker, if it lives, is still to learn that
 }
@@ -174,10 +187,11 @@ func (q *JobQueue[W]) confirm(ctx context.Context, l job.Lease) error {
 	err := repeatedly(ctx, func(ctx context.Context) error {
 		return q.engine.Finish(ctx, job.Report{Lease: l, Outcome: job.Cancelled})
 	})
-	if errors.Is(err, job.ErrLeaseLost) {
-		return nil
+	if err != nil && !errors.Is(err, job.ErrLeaseLost) {
+		return err
 	}
-	return err
+	q.stopped.over(l.Job)
+	return nil
 }
 
 // Heartbeats gives the tokens of the jobs that run and were not heard of for longer than the given time; after a restart, from then
@@ -185,6 +199,7 @@ func (q *JobQueue[W]) confirm(ctx context.Context, l job.Lease) error {
 func (q *JobQueue[W]) Heartbeats(olderThan time.Duration) []uuid.UUID {
 	ctx, cancel := context.WithTimeout(context.Background(), Patience)
 	defer cancel()
+	q.handouts.settle(ctx)
 	lost, err := q.engine.Lost(ctx, job.AnyChannel, olderThan)
 	if err != nil {
 		return nil

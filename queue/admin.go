@@ -208,21 +208,42 @@ const DeleteMost = 100
 // an attempt that runs is over at once. A job that is unknown is passed over. job.ErrBusy: another job depends on one of them, also
 // if it has ended; nothing was changed.
 func (q *Queue) DeleteJobs(ctx context.Context, ids ...job.ID) error {
+	return q.DeleteUnder(ctx, nil, ids...)
+}
+
+// DeleteUnder is DeleteJobs for a portion of what is too much for one, beginning at the bottom: those above, which go later, may depend on
+// the jobs. They must have ended before, else it is job.ErrBusy: they would be released.
+func (q *Queue) DeleteUnder(ctx context.Context, above []job.ID, ids ...job.ID) error {
 	if len(ids) > DeleteMost {
 		return &job.InvalidError{Field: "ids", Want: fmt.Sprintf("at most %d", DeleteMost)}
 	}
 	ids = slices.Clone(ids)
+	later := make(map[job.ID]bool, len(above))
+	for _, id := range above {
+		later[id] = true
+	}
 	query := func(_ *job.Machine, query *Query) { query.Jobs = append(query.Jobs, ids...) }
 	return change(ctx, q, command{name: "delete jobs", weight: len(ids), query: query}, func(r *round) ([]job.Change, error) {
 		dependents := make([][]job.ID, len(ids))
 		for i, id := range ids {
-			var err error
-			if dependents[i], err = r.dependents(ctx, id); err != nil {
+			list, err := r.dependents(ctx, id)
+			if err != nil {
 				return nil, err
 			}
+			dependents[i] = slices.DeleteFunc(list, func(d job.ID) bool { return later[d] && q.over(d) })
 		}
 		return q.machine.DeleteJobs(r.at.Now, ids, dependents, &r.found.Facts)
 	})
+}
+
+// over reports whether a job has ended, or is unknown.
+func (q *Queue) over(id job.ID) bool {
+	j, ok := q.machine.Job(id)
+	if !ok {
+		return true
+	}
+	_, done := j.State().(job.Done)
+	return done
 }
 
 // errInMemory says that a job has not ended, or has still something to tell or to free.

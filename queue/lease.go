@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/headrace/headrace/job"
@@ -35,7 +36,18 @@ type waiter struct {
 	got     []*grant
 	reply   chan granted
 	settled bool
+	state   atomic.Int32 // waits, served or gone
 }
+
+// What becomes of a waiter: its caller and the owner may decide that at the same moment, and the first does.
+const (
+	waits = iota
+	served
+	gone // its caller gave up
+)
+
+// serve reports whether the waiter may be given something: from then on its caller waits for that.
+func (w *waiter) serve() bool { return len(w.got) > 0 || w.state.CompareAndSwap(waits, served) }
 
 type granted struct {
 	got []*grant
@@ -69,7 +81,7 @@ func (s *stopper) close() { s.once.Do(func() { close(s.c) }) }
 func (s *stopper) drop() { s.once.Do(func() {}) }
 
 // Lease waits until jobs are ready that the worker may run, and takes up to want of them. session is the one that it
-// registered with. It reports ctx's error if ctx ends first, ErrNotFound if the worker is unknown,
+// registered with. It reports ctx's error if ctx ends first, and at once unless it is just being served; ErrNotFound if the worker is unknown,
 // job.ErrWorkerLive if another session has taken the name, job.ErrSignedOff if this one is over, *RetryError if the owner
 // stepped down; each of them at once, if what it tells of happens while the call waits.
 func (q *Queue) Lease(ctx context.Context, name string, session job.ID, want int, load float64) ([]Assignment, error) {
@@ -99,7 +111,11 @@ func (q *Queue) leaseAs(ctx context.Context, w *waiter) ([]Assignment, error) {
 			g.err = q.end
 		}
 	case <-ctx.Done():
-		g = q.leave(w, ctx.Err())
+		if w.state.CompareAndSwap(waits, gone) {
+			q.forget(w)
+			return nil, ctx.Err()
+		}
+		g = q.awaitServed(w)
 	}
 	if g.err != nil {
 		return nil, g.err
@@ -146,28 +162,31 @@ func (r *round) take(name string, session, id job.ID) ([]job.Change, any, error)
 	return changes, q.grant(j, &a), nil
 }
 
-// leave takes a waiter back whose caller gave up, or what it was given meanwhile. The owner may be serving it this very
-// moment, so only the owner can say; one that steps down settles all waiters, and may take long to come back.
-func (q *Queue) leave(w *waiter, why error) granted {
+// forget tells the owner of a waiter whose caller gave up. It does not wait for him, who may stand before his store: until he hears of it he
+// serves nobody who is gone, and finds out.
+func (q *Queue) forget(w *waiter) {
 	c := &call{ctx: context.Background(), reply: make(chan answer, 1)}
 	c.decide = func(*round) ([]job.Change, any, error) {
-		q.dismiss(w, why)
+		q.want(w.name)
 		return nil, nil, errVolatile
 	}
-	calls := q.calls
-	for {
+	select {
+	case q.calls <- c:
+	default:
+	}
+}
+
+// awaitServed gives what a waiter is served, once that is stored or cannot be.
+func (q *Queue) awaitServed(w *waiter) granted {
+	select {
+	case g := <-w.reply:
+		return g
+	case <-q.done:
 		select {
 		case g := <-w.reply:
 			return g
-		case calls <- c:
-			calls = nil // it is sent once
-		case <-q.done:
-			select {
-			case g := <-w.reply:
-				return g
-			default:
-				return granted{err: q.end}
-			}
+		default:
+			return granted{err: q.end}
 		}
 	}
 }
@@ -190,6 +209,7 @@ func (r *round) enlist(w *waiter) error {
 // want tells the scheduler for how many jobs the worker waits in all.
 func (q *Queue) want(name string) {
 	n, load := 0, 0.0
+	q.waiters[name] = slices.DeleteFunc(q.waiters[name], func(w *waiter) bool { return w.state.Load() == gone })
 	for _, w := range q.waiters[name] {
 		n += w.want - len(w.got)
 		load = max(load, w.load)
@@ -250,19 +270,23 @@ func (q *Queue) grant(j *job.Job, a *job.Attempt) *grant {
 	}}
 }
 
-// assign gives a started job to the worker's first waiter that wants more, and serves it after the commit.
-func (q *Queue) assign(r *round, j *job.Job, name string) {
-	g := q.grant(j, j.Attempt())
+// next gives the worker's first waiter that wants more; nil: those that did are gone.
+func (q *Queue) next(name string) *waiter {
 	for _, w := range q.waiters[name] {
-		if len(w.got) == w.want {
-			continue
+		if len(w.got) < w.want && w.serve() {
+			return w
 		}
-		if w.got = append(w.got, g); len(w.got) == 1 {
-			r.after = append(r.after, func(err error) { q.serveWaiter(w, err) })
-		}
-		break
 	}
 	q.want(name)
+	return nil
+}
+
+// assign gives a started job to a waiter, and serves it after the commit.
+func (q *Queue) assign(r *round, j *job.Job, w *waiter) {
+	if w.got = append(w.got, q.grant(j, j.Attempt())); len(w.got) == 1 {
+		r.after = append(r.after, func(err error) { q.serveWaiter(w, err) })
+	}
+	q.want(w.name)
 }
 
 // serveWaiter hands over what a waiter got in the round.

@@ -27,7 +27,7 @@ type Config struct {
 	Random mathrand.Source
 	// NewID makes the ids of what comes without one; nil: UUIDv7.
 	NewID func() job.ID
-	// NewToken makes the secrets of leases; nil: from the system's randomness.
+	// NewToken makes the secrets of leases; nil: UUIDs of version 4, of which 122 bits are from the system's randomness.
 	NewToken func() job.Token
 	// GiveUp has Run return the error where else it would step down and load the state anew: for a program whose
 	// user waits, and would rather be told.
@@ -104,10 +104,7 @@ func Open(cfg Config) (*Queue, error) {
 		cfg.NewID = func() job.ID { return job.ID(uuid.Must(uuid.NewV7())) }
 	}
 	if cfg.NewToken == nil {
-		cfg.NewToken = func() (t job.Token) {
-			rand.Read(t[:]) //nolint:errcheck // it never fails since Go 1.24: it ends the process instead
-			return t
-		}
+		cfg.NewToken = func() job.Token { return job.Token(uuid.New()) }
 	}
 	q := &Queue{
 		Config: cfg, calls: make(chan *call, maxCalls), done: make(chan struct{}), specs: newSpecCache(specBytes),

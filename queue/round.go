@@ -318,6 +318,10 @@ func (r *round) match() {
 			q.behind = true
 			return
 		}
+		w := q.next(name)
+		if w == nil {
+			continue
+		}
 		token := q.NewToken()
 		changes, err := q.machine.Start(r.at, j.ID(), name, token)
 		if err != nil {
@@ -327,7 +331,7 @@ func (r *round) match() {
 		r.apply(changes)
 		r.advance()
 		if r.err == nil {
-			q.assign(r, j, name)
+			q.assign(r, j, w)
 		}
 	}
 }

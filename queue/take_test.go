@@ -235,3 +235,27 @@ func TestDeleteJobsTakesAllOrNone(t *testing.T) {
 		}
 	})
 }
+
+// What is too much for one deletion goes from the bottom up, once all above has ended: before, it would be released.
+func TestDeleteUnder(t *testing.T) {
+	t.Parallel()
+	inLab(t, func(t *testing.T, l *lab) {
+		first := l.submit(job.Spec{}).ID
+		second := l.submit(job.Spec{Needs: []job.Need{{Job: first, Policy: job.Finish}}}).ID
+		above := []job.ID{second}
+		if err := l.DeleteUnder(t.Context(), above, first); !errors.Is(err, job.ErrBusy) {
+			t.Errorf("below a job that waits: %v, want job.ErrBusy", err)
+		}
+		l.must(l.CancelJob(t.Context(), second, job.ID{}, true, ""))
+		other := l.submit(job.Spec{Needs: []job.Need{{Job: first, Policy: job.Finish}}}).ID
+		if err := l.DeleteUnder(t.Context(), above, first); !errors.Is(err, job.ErrBusy) {
+			t.Errorf("below another job: %v, want job.ErrBusy", err)
+		}
+		l.must(l.DeleteJobs(t.Context(), other))
+		l.must(l.DeleteUnder(t.Context(), above, first))
+		l.must(l.DeleteJobs(t.Context(), second))
+		if list, err := l.History.Jobs(t.Context(), queue.JobFilter{}); err != nil || len(list) > 0 {
+			t.Errorf("%d jobs are left, %v", len(list), err)
+		}
+	})
+}
