@@ -18,7 +18,7 @@ import (
 type Source interface {
 	// Register makes the worker known; job.ErrWorkerLive if another process works under its name.
 	Register(ctx context.Context, w job.Worker, running ...job.Lease) error
-	// Lease waits until there is work, and gives up to want attempts.
+	// Lease waits until there is work, and gives up to want attempts. Once ctx has ended nothing more is wanted.
 	Lease(ctx context.Context, name string, session job.ID, want int, load float64) ([]queue.Assignment, error)
 	// Heartbeat renews leases, with an error for each that is lost; its own error says that it cannot be reached.
 	Heartbeat(ctx context.Context, beats ...queue.Beat) ([]error, error)
@@ -71,6 +71,8 @@ type Runtime struct {
 	// Grace is how long, after its lease ran out unrenewed, an attempt may go on while the source cannot be reached; 0:
 	// as long as the lease.
 	Grace time.Duration
+	// Most is after how many attempts it drains by itself; 0: never.
+	Most int
 }
 
 // Run registers the worker and works until ctx or drain ends. After drain has ended nothing new is leased, and
@@ -97,13 +99,14 @@ func (r *Runtime) Run(ctx, drain context.Context) error {
 	beats, stopBeats := context.WithCancel(context.WithoutCancel(ctx))
 	var pulse sync.WaitGroup
 	pulse.Go(func() { shift.beat(beats) })
-	err := shift.lease(leasing, ctx)
+	err := onPurpose(leasing, shift.lease(leasing, ctx))
+	stop() // so that the source knows
 	shift.done.Wait()
 	stopBeats()
 	pulse.Wait()
 	// A source that is gone already needs no goodbye.
 	_ = r.Source.SignOff(context.WithoutCancel(ctx), w.Name, w.Session)
-	return onPurpose(leasing, err)
+	return err
 }
 
 // onPurpose turns the error of a context that was ended on purpose into none.
@@ -152,12 +155,15 @@ type running struct {
 	renewed time.Time
 }
 
-// lease takes work while there are free slots, until ctx ends. Attempts live under whole.
+// lease takes work while there are free slots, until ctx ends or it has taken the most that it may. Attempts live under whole.
 func (s *shift) lease(ctx, whole context.Context) error {
-	for {
+	for taken := 0; s.r.Most == 0 || taken < s.r.Most; {
 		free, err := s.free(ctx)
 		if err != nil {
 			return err
+		}
+		if s.r.Most > 0 {
+			free = min(free, s.r.Most-taken)
 		}
 		var got []queue.Assignment
 		err = s.r.again(ctx, func() error {
@@ -171,7 +177,9 @@ func (s *shift) lease(ctx, whole context.Context) error {
 			crash.Here(crash.LeaseTaken)
 			s.begin(whole, a)
 		}
+		taken += len(got)
 	}
+	return nil
 }
 
 // free waits for a free slot and gives how many there are.
