@@ -298,10 +298,17 @@ func (r *Remote) SignOff(ctx context.Context, name string, session job.ID) error
 	ctx, cancel := context.WithTimeout(ctx, beatPatience)
 	defer cancel()
 	r.closed()
-	// Whatever it gives: what is not told by now the next process tells.
-	_ = r.await(ctx, func() bool { return len(r.attempts) == 0 })
+	// What is not told by then the next process tells.
+	var trouble error
+	_ = r.await(ctx, func() bool {
+		trouble = r.trouble
+		return len(r.attempts) == 0 || trouble != nil
+	})
 	close(r.quit)
 	<-r.over
+	if trouble != nil {
+		return &queue.RetryError{Cause: trouble}
+	}
 	if r.end != nil && !errors.Is(r.end, queue.ErrClosed) {
 		return r.end
 	}

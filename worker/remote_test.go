@@ -3,16 +3,15 @@ package worker
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"log/slog"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -21,6 +20,7 @@ import (
 
 	"github.com/google/uuid"
 	"github.com/headrace/headrace/api"
+	"github.com/headrace/headrace/depot"
 	"github.com/headrace/headrace/internal/pgtest"
 	"github.com/headrace/headrace/job"
 	"github.com/headrace/headrace/queue"
@@ -34,16 +34,26 @@ type farm struct {
 	store   *memory.Store
 	queue   *queue.Queue
 	handler atomic.Pointer[http.Handler]
+	depot   *depot.Folder
 	stop    func()
-	logs    logKeeper
-	wanted  string // version
+	wanted  string      // version
+	deaf    atomic.Bool // it answers no call about a log
 }
 
 func newFarm(t *testing.T) *farm {
 	t.Helper()
 	f := &farm{t: t, store: memory.New()}
+	var err error
+	if f.depot, err = depot.Open(filepath.Join(t.TempDir(), "depot"), depot.Options{}); err != nil {
+		t.Fatal(err)
+	}
 	f.start()
-	t.Cleanup(func() { f.stop() })
+	t.Cleanup(func() {
+		f.stop()
+		if err := f.depot.Close(); err != nil {
+			t.Error(err)
+		}
+	})
 	return f
 }
 
@@ -54,7 +64,7 @@ func (f *farm) start() {
 	if err != nil {
 		f.t.Fatal(err)
 	}
-	s, err := server.New(server.Config{Queue: q, History: f.store, Open: true, WorkerVersion: f.wanted})
+	s, err := server.New(server.Config{Queue: q, History: f.store, Depot: f.depot, Open: true, WorkerVersion: f.wanted})
 	if err != nil {
 		f.t.Fatal(err)
 	}
@@ -65,7 +75,12 @@ func (f *farm) start() {
 			f.t.Errorf("run: %v", err)
 		}
 	})
-	h := f.logs.before(s.Handler())
+	run.Go(func() {
+		if err := s.Run(ctx); err != nil {
+			f.t.Errorf("run the server: %v", err)
+		}
+	})
+	h := s.Handler()
 	f.handler.Store(&h)
 	f.queue = q
 	f.stop = func() {
@@ -78,7 +93,15 @@ func (f *farm) start() {
 	}
 }
 
-func (f *farm) ServeHTTP(w http.ResponseWriter, r *http.Request) { (*f.handler.Load()).ServeHTTP(w, r) }
+// ServeHTTP implements http.Handler.
+func (f *farm) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if f.deaf.Load() && strings.HasSuffix(r.URL.Path, "/log") && r.Method == http.MethodPost {
+		_, _ = io.Copy(io.Discard, r.Body) // Whatever comes.
+		<-r.Context().Done()
+		return
+	}
+	(*f.handler.Load()).ServeHTTP(w, r)
+}
 
 // network serves the farm at a socket, with a network before it that can fail.
 func (f *farm) network() *pgtest.Proxy {
@@ -108,78 +131,28 @@ func (f *farm) network() *pgtest.Proxy {
 	return p
 }
 
-// logKeeper takes logs as a server does.
-type logKeeper struct {
-	mu   sync.Mutex
-	by   map[string][]byte // by path
-	deaf atomic.Bool       // it does not answer
-}
-
-func (k *logKeeper) before(next http.Handler) http.Handler {
-	mux := http.NewServeMux()
-	mux.Handle("/", next)
-	mux.HandleFunc("POST /api/v1/jobs/{id}/attempts/{attempt}/log", func(w http.ResponseWriter, r *http.Request) {
-		chunk, err := io.ReadAll(r.Body)
-		if k.deaf.Load() {
-			<-r.Context().Done()
-			return
-		}
-		offset, nerr := strconv.ParseInt(r.URL.Query().Get("offset"), 10, 64)
-		if _, terr := job.ParseToken(r.Header.Get(api.LeaseHeader)); err != nil || nerr != nil || terr != nil {
-			w.WriteHeader(http.StatusBadRequest)
-			return
-		}
-		size, ok := k.append(r.URL.Path, offset, chunk)
-		if !ok {
-			p := api.ProblemOf(api.ErrMismatch)
-			p.Size = &size
-			w.Header().Set("Content-Type", api.ProblemType)
-			w.WriteHeader(p.Status)
-			_ = json.NewEncoder(w).Encode(p) // Whoever is gone asks again.
-			return
-		}
-		_ = json.NewEncoder(w).Encode(map[string]int64{"size": size}) // As above.
-	})
-	return mux
-}
-
-func (k *logKeeper) append(path string, offset int64, chunk []byte) (size int64, ok bool) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	if k.by == nil {
-		k.by = map[string][]byte{}
+// log reads the log of an attempt; "": there is none.
+func (f *farm) log(id job.ID, attempt int) string {
+	f.t.Helper()
+	w := httptest.NewRecorder()
+	path := fmt.Sprintf("/api/v1/jobs/%s/attempts/%d/log", id, attempt)
+	f.ServeHTTP(w, httptest.NewRequestWithContext(f.t.Context(), http.MethodGet, path, nil))
+	if w.Code != http.StatusOK {
+		return ""
 	}
-	have := k.by[path]
-	if offset > int64(len(have)) {
-		return int64(len(have)), false
-	}
-	if n := int64(len(have)) - offset; n < int64(len(chunk)) {
-		have = append(have, chunk[n:]...)
-	}
-	k.by[path] = have
-	return int64(len(have)), true
-}
-
-func (k *logKeeper) text(id job.ID, attempt int) string {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	return string(k.by[fmt.Sprintf("/api/v1/jobs/%s/attempts/%d/log", id, attempt)])
+	return w.Body.String()
 }
 
 // hand is a worker of a farm.
 type hand struct {
-	t       *testing.T
-	home    *Home
-	remote  *Remote
-	runtime *Runtime
-	drain   context.CancelFunc // takes nothing new
-	stop    context.CancelFunc // hands back what runs
-	cut     context.CancelFunc // does not speak any more
-	leave   func()             // ends it as a process would
-	ended   chan error         // of the Runtime
-	spoken  chan error         // of the Remote
-	lines   chan string        // what its jobs write
-	log     lockedBuffer
+	Outpost
+	t     *testing.T
+	drain context.CancelFunc // takes nothing new
+	stop  context.CancelFunc // hands back what runs
+	leave func()             // ends it as a process would
+	ended chan error
+	lines chan string // what its jobs write
+	log   lockedBuffer
 }
 
 type lockedBuffer struct {
@@ -199,55 +172,35 @@ func (l *lockedBuffer) String() string {
 	return l.b.String()
 }
 
-// hire starts a worker that calls at an address; change may alter it first. It ends with the test at the latest.
+// hire starts a worker that calls through a client; change may alter it first. It ends with the test at the latest.
 func hire(t *testing.T, client *api.Client, dir, name string, slots int32, change func(*hand)) *hand {
 	t.Helper()
 	home, err := OpenHome(dir, name)
 	if err != nil {
 		t.Fatal(err)
 	}
-	reach := &Reach{}
-	h := &hand{t: t, home: home, ended: make(chan error, 1), spoken: make(chan error, 1), lines: make(chan string, 10_000)}
-	log := slog.New(slog.NewTextHandler(&h.log, nil))
-	h.remote = NewRemote(RemoteConfig{Client: client, Home: home, Version: "1", Log: log, Reach: reach})
-	ship := &Shipper{Client: client, Home: home, Reach: reach, Log: log}
-	commands := Commands(Executor{Grace: time.Second, Owner: home.Owner()}, home.Logs(), func(a *Attempt, l Line) {
-		ship.Grew(a)
-		select {
-		case h.lines <- string(l.Text):
-		default:
-		}
-	})
-	h.runtime = &Runtime{
-		Source: h.remote, Log: log, Handlers: map[string]Handler{CommandKind: ship.Handler(commands)},
+	h := &hand{t: t, ended: make(chan error, 1), lines: make(chan string, 10_000)}
+	h.Outpost = Outpost{
+		Client: client, Home: home, Version: "1", Log: slog.New(slog.NewTextHandler(&h.log, nil)), Executor: Executor{Grace: time.Second},
 		Worker: job.Worker{Name: name, Channels: []string{api.DefaultChannel, ""}, Slots: slots, Session: freshID()},
+		Line: func(_ *Attempt, l Line) {
+			select {
+			case h.lines <- string(l.Text):
+			default:
+			}
+		},
 	}
 	if change != nil {
 		change(h)
 	}
-	var work, draining, speaking, shipping context.Context
+	var work, draining context.Context
 	work, h.stop = context.WithCancel(context.Background())
 	draining, h.drain = context.WithCancel(context.Background())
-	speaking, h.cut = context.WithCancel(context.Background())
-	shipping, endShipping := context.WithCancel(context.Background())
 	var all sync.WaitGroup
-	all.Go(func() { ship.Run(shipping) })
-	if err := ship.Inherit(shipping); err != nil {
-		t.Error(err)
-	}
-	all.Go(func() { h.spoken <- h.remote.Run(speaking) })
-	all.Go(func() { h.ended <- h.runtime.Run(work, draining) })
+	all.Go(func() { h.ended <- h.Run(work, draining) })
 	h.leave = sync.OnceFunc(func() {
 		h.stop()
 		h.drain()
-		select {
-		case err := <-h.ended:
-			h.ended <- err
-		case <-time.After(20 * time.Second):
-		}
-		h.cut()
-		ship.Settle(shipping)
-		endShipping()
 		all.Wait()
 		client.HTTP.CloseIdleConnections()
 		if err := home.Close(); err != nil {
@@ -261,7 +214,7 @@ func hire(t *testing.T, client *api.Client, dir, name string, slots int32, chang
 	return h
 }
 
-// end waits until the worker has ended, and gives the error of its Runtime.
+// end waits until the worker has ended, and gives its error.
 func (h *hand) end() error {
 	h.t.Helper()
 	err := <-h.ended
@@ -335,7 +288,7 @@ func TestRemoteRunsJobsAndShipsTheirLogs(t *testing.T) {
 	bad := submit(t, f.queue, command(t, "echo bad; exit 3"), job.Limits{})
 	for _, id := range ids {
 		f.succeeds(id, 1)
-		if got := f.logs.text(id, 1); got != "c 1\nend" {
+		if got := f.log(id, 1); got != "c 1\nend" {
 			t.Errorf("log %q", got)
 		}
 	}
@@ -343,7 +296,7 @@ func TestRemoteRunsJobsAndShipsTheirLogs(t *testing.T) {
 	if err != nil || rec.End.Outcome != job.Failed {
 		t.Errorf("%v, %v", rec.End, err)
 	}
-	if got := f.logs.text(bad, 1); got != "bad\nheadrace: failed: exit code 3\n" {
+	if got := f.log(bad, 1); got != "bad\nheadrace: failed: exit code 3\n" {
 		t.Errorf("log %q", got)
 	}
 	if n := lineCount(t, marker); n != 20 {
@@ -353,10 +306,10 @@ func TestRemoteRunsJobsAndShipsTheirLogs(t *testing.T) {
 	if err := h.end(); err != nil {
 		t.Error(err)
 	}
-	if left := journal(t, h.home); len(left) > 0 {
+	if left := journal(t, h.Home); len(left) > 0 {
 		t.Errorf("left in its folder: %v", left)
 	}
-	if s := h.home.sessions(); len(s) > 0 {
+	if s := h.Home.sessions(); len(s) > 0 {
 		t.Errorf("sessions %v are not over", s)
 	}
 }
@@ -386,7 +339,7 @@ func TestRemoteHealsCutConnections(t *testing.T) {
 				id := submit(t, f.queue, command(t, "echo here; echo >> "+marker), job.Limits{})
 				f.succeeds(id, 1)
 				runs++
-				if got := f.logs.text(id, 1); got != "here\n" {
+				if got := f.log(id, 1); got != "here\n" {
 					t.Errorf("cut after %d: log %q", n, got)
 				}
 			}
@@ -417,7 +370,7 @@ func TestRemoteOutlivesItsServer(t *testing.T) {
 	if n := lineCount(t, marker); n != 2 {
 		t.Errorf("2 jobs ran %d times", n)
 	}
-	if got := f.logs.text(id, 1); got != "up\ndown\n" {
+	if got := f.log(id, 1); got != "up\ndown\n" {
 		t.Errorf("log %q", got)
 	}
 }
@@ -467,9 +420,6 @@ func TestRemoteRefusesTwins(t *testing.T) {
 	if err := twin.end(); !errors.Is(err, job.ErrWorkerLive) {
 		t.Errorf("the twin is told %v", err)
 	}
-	if err := <-twin.spoken; !errors.Is(err, job.ErrWorkerLive) {
-		t.Errorf("the twin's calls end with %v", err)
-	}
 	f.succeeds(submit(t, f.queue, command(t, "true"), job.Limits{}), 1)
 	h.drain()
 	if err := h.end(); err != nil {
@@ -504,7 +454,7 @@ func TestRemoteTakesSoManyAndNoMore(t *testing.T) {
 	first := submit(t, f.queue, command(t, "true"), job.Limits{})
 	second := submit(t, f.queue, command(t, "true"), job.Limits{})
 	p := f.network()
-	h := hire(t, through(t, p), t.TempDir(), "w", 2, func(h *hand) { h.runtime.Most = 1 })
+	h := hire(t, through(t, p), t.TempDir(), "w", 2, func(h *hand) { h.Most = 1 })
 	if err := h.end(); err != nil {
 		t.Error(err)
 	}
@@ -521,7 +471,7 @@ func TestRemoteHearsWhichVersionIsWanted(t *testing.T) {
 	p := f.network()
 	wanted := make(chan string, 1)
 	h := hire(t, through(t, p), t.TempDir(), "w", 1, func(h *hand) {
-		h.remote.Outdated = func(v string) { wanted <- v; h.drain() }
+		h.Outdated = func(v string) { wanted <- v; h.drain() }
 	})
 	gate := newGate(t)
 	id := submit(t, f.queue, command(t, "echo up; read x <"+gate.path), job.Limits{})
@@ -543,22 +493,22 @@ func TestRemoteHearsWhichVersionIsWanted(t *testing.T) {
 func TestEndDoesNotWaitLongForTheLog(t *testing.T) {
 	t.Parallel()
 	f := newFarm(t)
-	f.logs.deaf.Store(true)
+	f.deaf.Store(true)
 	p := f.network()
 	h := hire(t, through(t, p), t.TempDir(), "w", 1, nil)
 	id := submit(t, f.queue, command(t, "echo here"), job.Limits{})
 	f.succeeds(id, 1)
-	if got := f.logs.text(id, 1); got != "" {
+	if got := f.log(id, 1); got != "" {
 		t.Errorf("log %q", got)
 	}
-	if len(journal(t, h.home)) == 0 {
+	if len(journal(t, h.Home)) == 0 {
 		t.Error("the log that was not shipped is gone")
 	}
-	f.logs.deaf.Store(false)
+	f.deaf.Store(false)
 	p.Cut()
-	for start := time.Now(); f.logs.text(id, 1) == "" || len(journal(t, h.home)) > 0; {
+	for start := time.Now(); f.log(id, 1) == "" || len(journal(t, h.Home)) > 0; {
 		if time.Since(start) > 30*time.Second {
-			t.Fatalf("log %q, left %v", f.logs.text(id, 1), journal(t, h.home))
+			t.Fatalf("log %q, left %v", f.log(id, 1), journal(t, h.Home))
 		}
 		<-time.After(10 * time.Millisecond)
 	}

@@ -73,6 +73,8 @@ type Runtime struct {
 	Grace time.Duration
 	// Most is after how many attempts it drains by itself; 0: never.
 	Most int
+	// Farewell is how long, once it is told to stop, it tries to tell the end of an attempt; 0: as long as that takes.
+	Farewell time.Duration
 }
 
 // Run registers the worker and works until ctx or drain ends. After drain has ended nothing new is leased, and
@@ -226,7 +228,7 @@ func (s *shift) begin(whole context.Context, a queue.Assignment) {
 			case <-over:
 			}
 		})
-		s.work(ctx, run)
+		s.work(ctx, whole, run)
 		close(over)
 		watch.Wait()
 		s.mu.Lock()
@@ -240,7 +242,7 @@ func (s *shift) begin(whole context.Context, a queue.Assignment) {
 }
 
 // work has the handler do the attempt, and tells the source how it ended.
-func (s *shift) work(ctx context.Context, run *running) {
+func (s *shift) work(ctx, whole context.Context, run *running) {
 	handler := s.r.Handlers[run.Spec.Kind]
 	report := job.Report{Outcome: job.Aborted, Detail: job.WorkerFault, Message: fmt.Sprintf("no handler for kind %q", run.Spec.Kind)}
 	if handler != nil {
@@ -252,7 +254,11 @@ func (s *shift) work(ctx context.Context, run *running) {
 		report.Outcome, report.Detail = job.Aborted, job.HandedBack
 	}
 	// What was done is told even while this worker stops; only the end of the source takes that away.
-	tell := context.WithoutCancel(ctx)
+	tell, giveUp := context.WithCancel(context.WithoutCancel(ctx))
+	defer giveUp()
+	if s.r.Farewell > 0 {
+		defer context.AfterFunc(whole, func() { time.AfterFunc(s.r.Farewell, giveUp) })()
+	}
 	err := s.r.again(tell, func() error { return s.r.Source.Finish(tell, report) })
 	crash.Here(crash.FinishTold)
 	switch {
