@@ -243,6 +243,8 @@ func (s *shift) begin(whole context.Context, a queue.Assignment) {
 
 // work has the handler do the attempt, and tells the source how it ended.
 func (s *shift) work(ctx, whole context.Context, run *running) {
+	began := time.Now()
+	s.r.Log.Info("attempt begins", "job", run.Lease.Job, "attempt", run.Lease.Attempt, "name", run.Spec.Name)
 	handler := s.r.Handlers[run.Spec.Kind]
 	report := job.Report{Outcome: job.Aborted, Detail: job.WorkerFault, Message: fmt.Sprintf("no handler for kind %q", run.Spec.Kind)}
 	if handler != nil {
@@ -253,6 +255,8 @@ func (s *shift) work(ctx, whole context.Context, run *running) {
 	if errors.Is(context.Cause(ctx), ErrInterrupted) && report.Outcome != job.Succeeded && report.Outcome != job.Failed {
 		report.Outcome, report.Detail = job.Aborted, job.HandedBack
 	}
+	s.r.Log.Info("attempt ends", "job", run.Lease.Job, "attempt", run.Lease.Attempt, "name", run.Spec.Name,
+		"outcome", report.Outcome, "detail", report.Detail, "dur", time.Since(began).Round(time.Millisecond))
 	// What was done is told even while this worker stops; only the end of the source takes that away.
 	tell, giveUp := context.WithCancel(context.WithoutCancel(ctx))
 	defer giveUp()
