@@ -77,6 +77,7 @@ type Remote struct {
 	change  chan struct{} // closed, and made anew, when something below has changed, or what is parked
 	number  uint64        // of the last call
 	heeded  uint64        // of the newest call whose answer was heeded
+	known   bool          // the server has answered since the last trouble: it need not be told who this is
 	trouble error         // of the last call; nil: it was answered
 	since   time.Time     // of the first trouble
 	drained bool

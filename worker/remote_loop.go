@@ -226,7 +226,7 @@ func (r *Remote) failed(ctx context.Context, err error) error {
 		r.since = time.Now()
 		r.Log.Warn("the server cannot be reached; trying again", "server", r.Client.Server, "err", err)
 	}
-	r.trouble = err
+	r.trouble, r.known = err, false
 	r.changedLocked()
 	return nil
 }
@@ -279,7 +279,10 @@ func (r *Remote) statement(wait time.Duration) (*api.Sync, uint64) {
 	r.number++
 	s := &api.Sync{
 		Version: api.ProtocolVersion, Session: r.worker.Session, Number: r.number, Drained: r.drained, WaitSeconds: wait.Seconds(),
-		Worker: wireWorker(&r.worker, r.Version),
+	}
+	if !r.known {
+		// Not each time: a call that is under way as the worker signs off would register it once more.
+		s.Worker = wireWorker(&r.worker, r.Version)
 	}
 	busy, more := 0, false
 	for _, a := range r.attempts {
@@ -360,7 +363,7 @@ func (r *Remote) heed(number uint64, reply *api.SyncReply) {
 	if reply.Superseded || number <= r.heeded {
 		return
 	}
-	r.heeded = number
+	r.heeded, r.known = number, true
 	for i := range reply.Acknowledged {
 		r.acknowledgedLocked(&reply.Acknowledged[i])
 	}
