@@ -36,6 +36,7 @@ type farm struct {
 	handler atomic.Pointer[http.Handler]
 	depot   *depot.Folder
 	stop    func()
+	closing func()      // no call is held any more
 	wanted  string      // version
 	deaf    atomic.Bool // it answers no call about a log
 }
@@ -82,7 +83,7 @@ func (f *farm) start() {
 	})
 	h := s.Handler()
 	f.handler.Store(&h)
-	f.queue = q
+	f.queue, f.closing = q, s.Close
 	f.stop = func() {
 		s.Close()
 		cancel()
