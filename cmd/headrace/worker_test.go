@@ -1,4 +1,4 @@
-//go:build unix
+//go:build linux
 
 package main
 
@@ -254,4 +254,44 @@ func (y *yard) log(id job.ID, attempt int32) string {
 		y.t.Fatal(err)
 	}
 	return string(text)
+}
+
+// The example speaks the protocol: jobs, a log that grows, a failure, a cancel.
+func TestCurlWorker(t *testing.T) {
+	t.Parallel()
+	y := newYard(t)
+	script, err := filepath.Abs("../../examples/curl-worker.sh")
+	if err != nil {
+		t.Fatal(err)
+	}
+	started := newGate(t, filepath.Join(y.dir, "started"))
+	ids := y.ask("echo hello; printf end", "echo > started; (trap '' TERM; exec tail -f /dev/null) & exec tail -f /dev/null", "echo no; exit 3")
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	p := &process{Cmd: exec.CommandContext(ctx, "bash", script, "curl", system(), "3")}
+	p.Dir, p.Stdout, p.Stderr = y.dir, &p.out, &p.out
+	p.Env = append(os.Environ(), "HEADRACE_SERVER="+y.Server)
+	if err := p.Start(); err != nil {
+		t.Fatal(err)
+	}
+	y.succeeds(ids[0])
+	started.meet(t, p)
+	if err := y.CancelJob(ctx, ids[1], job.ID{}, true, ""); err != nil {
+		t.Fatal(err)
+	}
+	if rec, err := y.queue.AwaitJob(ctx, ids[2]); err != nil || rec.End.Outcome != job.Failed {
+		t.Errorf("the third job: %+v, %v", rec.End, err)
+	}
+	if code := p.end(t); code != 0 {
+		t.Errorf("exit code %d:\n%s", code, &p.out)
+	}
+	for i, want := range map[int]string{0: "hello\nend", 2: "no\n"} {
+		if got := y.log(ids[i], 1); got != want {
+			t.Errorf("log of job %d: %q, want %q", i, got, want)
+		}
+	}
+	w, err := y.Worker(t.Context(), "curl")
+	if err != nil || w.Online || len(w.Running) > 0 {
+		t.Errorf("afterwards: %+v, %v", w, err)
+	}
 }
