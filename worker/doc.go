@@ -5,7 +5,7 @@
 // Result that says how it ended. A program that uses it calls Supervise first thing in main, and Reap before its
 // first attempt: that kills what stayed if an earlier life was killed together with its supervisors.
 //
-// It knows no queue, lease or retry: package queue owns those, and a Result is what it is told.
+// The executor knows no queue, lease or retry: package queue owns those, and a Result is what it is told.
 //
 // The log of an attempt has a form of its own (logformat.go): LogWriter writes it, LogReader reads it
 // forward, from the last lines on, or along with its writer. One goroutine at a time uses a writer or
@@ -23,6 +23,10 @@
 //
 // A command's standard output and standard error are one pipe and one stream of the log: two would lose the order in
 // which it wrote.
+//
+// A Runtime leases jobs from a Source and has handlers work on them; an Outpost is one for a server elsewhere. Its Remote speaks
+// with the server (remote.go, remote_loop.go), its Home keeps what must outlive the process (home.go), its Shipper sends logs while they
+// grow (ship.go).
 //
 // Start reading at executor.go (what happens to an attempt), then supervisor_linux.go (who kills) and reap_linux.go
 // (who finds what they could not).

@@ -18,7 +18,7 @@ import (
 type Source interface {
 	// Register makes the worker known; job.ErrWorkerLive if another process works under its name.
 	Register(ctx context.Context, w job.Worker, running ...job.Lease) error
-	// Lease waits until there is work, and gives up to want attempts.
+	// Lease waits until there is work, and gives up to want attempts. Once ctx has ended nothing more is wanted.
 	Lease(ctx context.Context, name string, session job.ID, want int, load float64) ([]queue.Assignment, error)
 	// Heartbeat renews leases, with an error for each that is lost; its own error says that it cannot be reached.
 	Heartbeat(ctx context.Context, beats ...queue.Beat) ([]error, error)
@@ -71,6 +71,10 @@ type Runtime struct {
 	// Grace is how long, after its lease ran out unrenewed, an attempt may go on while the source cannot be reached; 0:
 	// as long as the lease.
 	Grace time.Duration
+	// Most is after how many attempts it drains by itself; 0: never.
+	Most int
+	// Farewell is how long, once it is told to stop, it tries to tell the end of an attempt; 0: as long as that takes.
+	Farewell time.Duration
 }
 
 // Run registers the worker and works until ctx or drain ends. After drain has ended nothing new is leased, and
@@ -97,13 +101,14 @@ func (r *Runtime) Run(ctx, drain context.Context) error {
 	beats, stopBeats := context.WithCancel(context.WithoutCancel(ctx))
 	var pulse sync.WaitGroup
 	pulse.Go(func() { shift.beat(beats) })
-	err := shift.lease(leasing, ctx)
+	err := onPurpose(leasing, shift.lease(leasing, ctx))
+	stop() // so that the source knows
 	shift.done.Wait()
 	stopBeats()
 	pulse.Wait()
 	// A source that is gone already needs no goodbye.
 	_ = r.Source.SignOff(context.WithoutCancel(ctx), w.Name, w.Session)
-	return onPurpose(leasing, err)
+	return err
 }
 
 // onPurpose turns the error of a context that was ended on purpose into none.
@@ -152,12 +157,15 @@ type running struct {
 	renewed time.Time
 }
 
-// lease takes work while there are free slots, until ctx ends. Attempts live under whole.
+// lease takes work while there are free slots, until ctx ends or it has taken the most that it may. Attempts live under whole.
 func (s *shift) lease(ctx, whole context.Context) error {
-	for {
+	for taken := 0; s.r.Most == 0 || taken < s.r.Most; {
 		free, err := s.free(ctx)
 		if err != nil {
 			return err
+		}
+		if s.r.Most > 0 {
+			free = min(free, s.r.Most-taken)
 		}
 		var got []queue.Assignment
 		err = s.r.again(ctx, func() error {
@@ -171,7 +179,9 @@ func (s *shift) lease(ctx, whole context.Context) error {
 			crash.Here(crash.LeaseTaken)
 			s.begin(whole, a)
 		}
+		taken += len(got)
 	}
+	return nil
 }
 
 // free waits for a free slot and gives how many there are.
@@ -218,7 +228,7 @@ func (s *shift) begin(whole context.Context, a queue.Assignment) {
 			case <-over:
 			}
 		})
-		s.work(ctx, run)
+		s.work(ctx, whole, run)
 		close(over)
 		watch.Wait()
 		s.mu.Lock()
@@ -232,7 +242,9 @@ func (s *shift) begin(whole context.Context, a queue.Assignment) {
 }
 
 // work has the handler do the attempt, and tells the source how it ended.
-func (s *shift) work(ctx context.Context, run *running) {
+func (s *shift) work(ctx, whole context.Context, run *running) {
+	began := time.Now()
+	s.r.Log.Info("attempt begins", "job", run.Lease.Job, "attempt", run.Lease.Attempt, "name", run.Spec.Name)
 	handler := s.r.Handlers[run.Spec.Kind]
 	report := job.Report{Outcome: job.Aborted, Detail: job.WorkerFault, Message: fmt.Sprintf("no handler for kind %q", run.Spec.Kind)}
 	if handler != nil {
@@ -243,8 +255,14 @@ func (s *shift) work(ctx context.Context, run *running) {
 	if errors.Is(context.Cause(ctx), ErrInterrupted) && report.Outcome != job.Succeeded && report.Outcome != job.Failed {
 		report.Outcome, report.Detail = job.Aborted, job.HandedBack
 	}
+	s.r.Log.Info("attempt ends", "job", run.Lease.Job, "attempt", run.Lease.Attempt, "name", run.Spec.Name,
+		"outcome", report.Outcome, "detail", report.Detail, "dur", time.Since(began).Round(time.Millisecond))
 	// What was done is told even while this worker stops; only the end of the source takes that away.
-	tell := context.WithoutCancel(ctx)
+	tell, giveUp := context.WithCancel(context.WithoutCancel(ctx))
+	defer giveUp()
+	if s.r.Farewell > 0 {
+		defer context.AfterFunc(whole, func() { time.AfterFunc(s.r.Farewell, giveUp) })()
+	}
 	err := s.r.again(tell, func() error { return s.r.Source.Finish(tell, report) })
 	crash.Here(crash.FinishTold)
 	switch {

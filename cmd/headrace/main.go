@@ -227,6 +227,7 @@ takes, keeps what came of it, and can always say why a job is or is not running.
   headrace prune FILE        forget old runs, with their jobs and logs
   headrace move              copy a store from a folder into PostgreSQL, or back
   headrace serve             serve a queue to workers and people over HTTP
+  headrace worker            run jobs of a server on this machine
 
 ` + exitHelp,
 		Version:       version,
@@ -234,14 +235,14 @@ takes, keeps what came of it, and can always say why a job is or is not running.
 		SilenceErrors: true,
 		PersistentPreRunE: func(cmd *cobra.Command, _ []string) error {
 			cmd.Annotations = map[string]string{beganKey: "yes"}
-			if cmd.Name() != "run" { // It ends its jobs first.
+			if cmd.Name() != "run" && cmd.Name() != "worker" { // They end their jobs first.
 				endAt(exitQuit, syscall.SIGQUIT)
 			}
 			return checkStores(cmd)
 		},
 	}
 	root.SetVersionTemplate("headrace {{.Version}}\n")
-	root.AddCommand(newRun(), newWhy(), newLogs(), newHistory(), newDump(), newLoad(), newBackup(), newRestore(), newMove(), newCheck(), newPrune(), newSchema(), newServe(), newMan())
+	root.AddCommand(newRun(), newWhy(), newLogs(), newHistory(), newDump(), newLoad(), newBackup(), newRestore(), newMove(), newCheck(), newPrune(), newSchema(), newServe(), newWorker(), newMan())
 	wrapHelp(root)
 	return root
 }

@@ -10,8 +10,8 @@ import (
 	"sync"
 )
 
-// Proxy stands between clients and a server, as a network would, and fails as one does. Its methods may be called from
-// many goroutines.
+// Proxy stands between clients and a server, as a network would, and fails as one does. The server is PostgreSQL, or anything else that
+// listens at a socket. Its methods may be called from many goroutines.
 type Proxy struct {
 	dir      string
 	server   string
@@ -44,21 +44,29 @@ func (l *link) cut() {
 	l.server.Close() //nolint:errcheck // as above
 }
 
+// socket is the name of a server's socket in its folder.
+const socket = ".s.PGSQL.5432"
+
 // Proxy makes a proxy before the server. Whoever makes one must Close it.
-func (c *Cluster) Proxy() (*Proxy, error) {
+func (c *Cluster) Proxy() (*Proxy, error) { return Before(filepath.Join(c.dir, socket)) }
+
+// Before makes a proxy before the server that listens at a socket of the file system. Whoever makes one must Close it.
+func Before(server string) (*Proxy, error) {
 	dir, err := os.MkdirTemp("/tmp", "hrpx")
 	if err != nil {
 		return nil, err
 	}
-	const socket = ".s.PGSQL.5432"
 	l, err := new(net.ListenConfig).Listen(context.Background(), "unix", filepath.Join(dir, socket))
 	if err != nil {
 		return nil, errors.Join(err, os.RemoveAll(dir))
 	}
-	p := &Proxy{dir: dir, server: filepath.Join(c.dir, socket), listener: l, links: map[*link]bool{}, change: make(chan struct{})}
+	p := &Proxy{dir: dir, server: server, listener: l, links: map[*link]bool{}, change: make(chan struct{})}
 	p.accepted.Go(p.accept)
 	return p, nil
 }
+
+// Socket is where it listens.
+func (p *Proxy) Socket() string { return filepath.Join(p.dir, socket) }
 
 // URL gives the address of a database of the server, through the proxy.
 func (p *Proxy) URL(database string) string {
