@@ -28,6 +28,8 @@ type RunStarted struct {
 	// Slots is how many jobs run at once.
 	Slots int    `json:"slots"`
 	Store string `json:"store"`
+	// Server is where it runs, if that is not here; then Slots and Store say nothing.
+	Server string `json:"server,omitempty"`
 	// Forecast may be nil.
 	Forecast *Forecast `json:"-"`
 }

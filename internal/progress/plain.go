@@ -88,6 +88,9 @@ func (p *Plain) opening(e RunStarted) string {
 	if e.Reused > 0 {
 		text += fmt.Sprintf(", %d of them done before", e.Reused)
 	}
+	if e.Server != "" {
+		return fmt.Sprintf("%s, build %s on %s\n", text, e.Build, Clean(e.Server))
+	}
 	return fmt.Sprintf("%s, %d at once\n", text, e.Slots)
 }
 
@@ -226,7 +229,7 @@ func (p *Plain) summary(e RunEnded) string {
 	switch {
 	case e.Store == StoreLost:
 		b.WriteString("the store is lost: the next run begins anew\n")
-	case e.Unfinished != nil && *e.Unfinished == 0:
+	case e.Unfinished != nil && *e.Unfinished == 0, t.run.Server != "":
 	case e.Store == StoreFailed:
 		fmt.Fprintf(&b, "when the store can be used again, the next run goes on with %s\n", left)
 	default:
@@ -244,7 +247,7 @@ func (t *tally) counted(e *RunEnded) string {
 		case n == 0:
 		case o == job.Succeeded && t.reused > 0:
 			parts = append(parts, fmt.Sprintf("%d succeeded (%d of them before)", n, t.reused))
-		case o == job.Cancelled:
+		case o == job.Cancelled && t.run.Server == "":
 			if n > t.given {
 				parts = append(parts, fmt.Sprintf("%d %s", n-t.given, NotStarted))
 			}
