@@ -205,11 +205,11 @@ func (c *Client) post(ctx context.Context, path string, body, v any) error {
 	return c.do(ctx, &call{method: http.MethodPost, path: path, body: body}, v)
 }
 
-// values makes a query of names and values; what is "" or "0" is left out.
+// values makes a query of names and values; what is "" is left out.
 func values(pairs ...string) url.Values {
 	v := url.Values{}
 	for i := 0; i+1 < len(pairs); i += 2 {
-		if pairs[i+1] != "" && pairs[i+1] != "0" {
+		if pairs[i+1] != "" {
 			v.Set(pairs[i], pairs[i+1])
 		}
 	}
@@ -224,6 +224,14 @@ func moment(t time.Time) string {
 }
 
 func number(n int) string { return strconv.Itoa(n) }
+
+// limitOf gives a limit as a query has it; 0 is none.
+func limitOf(n int) string {
+	if n == 0 {
+		return ""
+	}
+	return number(n)
+}
 
 func seconds(d time.Duration) string { return strconv.FormatFloat(d.Seconds(), 'f', -1, 64) }
 

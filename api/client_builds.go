@@ -25,7 +25,7 @@ type BuildFilter struct {
 // Builds lists builds, the newest first.
 func (c *Client) Builds(ctx context.Context, f BuildFilter) (Page[Build], error) {
 	q := values("name", f.Name, "prefix", f.Prefix, "channel", f.Channel, "outcome", f.Outcome, "after", moment(f.After), "until", moment(f.Until),
-		"cursor", f.Cursor, "limit", number(f.Limit))
+		"cursor", f.Cursor, "limit", limitOf(f.Limit))
 	if f.Live {
 		q.Set("live", "true")
 	}
@@ -128,7 +128,7 @@ type JobFilter struct {
 // Jobs lists jobs, the newest first.
 func (c *Client) Jobs(ctx context.Context, f JobFilter) (Page[Job], error) {
 	q := values("channel", f.Channel, "kind", f.Kind, "name", f.Name, "key", f.Key, "state", f.State, "outcome", f.Outcome,
-		"prefix", f.Prefix, "worker", f.Worker, "after", moment(f.After), "until", moment(f.Until), "cursor", f.Cursor, "limit", number(f.Limit))
+		"prefix", f.Prefix, "worker", f.Worker, "after", moment(f.After), "until", moment(f.Until), "cursor", f.Cursor, "limit", limitOf(f.Limit))
 	if !f.Build.IsZero() {
 		q.Set("build", f.Build.String())
 	}
