@@ -10,6 +10,7 @@ import (
 	"math"
 	"time"
 
+	"github.com/headrace/headrace/internal/farm"
 	"github.com/headrace/headrace/internal/progress"
 	"github.com/headrace/headrace/job"
 	"github.com/headrace/headrace/queue"
@@ -29,8 +30,9 @@ type logOptions struct {
 
 func newLogs() *cobra.Command {
 	var o logOptions
+	var away serverFlags
 	cmd := &cobra.Command{
-		Use:   "logs FILE JOB",
+		Use:   "logs [FILE] JOB",
 		Short: "Show the output of a job",
 		Long: `Show the output of a job's last attempt, or of another one. Into a pipe or file it is, byte for byte, what the
 command wrote to its standard output and error, which are one stream, in the order in which it came; headrace's
@@ -40,12 +42,22 @@ With --follow it goes on while the attempt runs, and waits for a job that has no
 one whose run was killed it says so and ends; it does not wait for the next run.
 With --json each line is an object: time, stream (out or note), text, partial (no newline follows).
 
-` + exitHelp,
+Without FILE it asks a farm, the server of --server or HEADRACE_SERVER, for the log of one of its jobs. With --json each line then has
+offset (in the log, in bytes), text, or bytes (in base64) where that is no UTF-8, and partial.
+
+` + farm.Naming + "\n\n" + exitHelp,
 		Example: `  headrace logs build.yaml test
-  headrace logs build.yaml test -f --tail 10`,
-		Args:              arguments(2, 2),
+  headrace logs build.yaml test -f --tail 10
+  headrace logs --server https://farm.example nightly/test -f`,
+		Args:              arguments(1, 2),
 		ValidArgsFunction: completeJobs(1, false),
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if remote, err := away.instead(cmd, args, "logs"); err != nil || remote {
+				if err != nil {
+					return err
+				}
+				return o.showFarm(cmd, &away, args[0])
+			}
 			_, terminal := terminalSize(cmd.OutOrStdout())
 			out := bufio.NewWriter(cmd.OutOrStdout())
 			printer := o.printer(out, cmd.ErrOrStderr(), terminal)
@@ -62,6 +74,7 @@ With --json each line is an object: time, stream (out or note), text, partial (n
 		},
 	}
 	readFlags(cmd, &o.folder, &o.json)
+	away.defineServer(cmd)
 	f := cmd.Flags()
 	f.BoolVarP(&o.follow, "follow", "f", false, "go on while the attempt runs, and wait for one while the run is under way")
 	wholeVar(f, &o.attempt, "attempt", "", 0, 0, math.MaxInt32, "the `number` of the attempt; 0: the last one")

@@ -229,6 +229,16 @@ takes, keeps what came of it, and can always say why a job is or is not running.
   headrace serve             serve a queue to workers and people over HTTP
   headrace worker            run jobs of a server on this machine
 
+Of a farm, which is a server elsewhere (--server, HEADRACE_SERVER):
+
+  headrace submit FILE       have it run a graph; with --wait, wait for the end
+  headrace builds            list builds; jobs lists jobs, workers the workers
+  headrace show BUILD|JOB    show a build with its jobs, or a job with its attempts
+  headrace why JOB           tell why a job does not run
+  headrace cancel BUILD|JOB  cancel; retry and bump are for builds
+  headrace pause CHANNEL     start nothing new there; resume, and channels, which shows and sets its policy
+  headrace drain WORKER      give it nothing new; undrain
+
 ` + exitHelp,
 		Version:       version,
 		SilenceUsage:  true,
@@ -243,6 +253,7 @@ takes, keeps what came of it, and can always say why a job is or is not running.
 	}
 	root.SetVersionTemplate("headrace {{.Version}}\n")
 	root.AddCommand(newRun(), newWhy(), newLogs(), newHistory(), newDump(), newLoad(), newBackup(), newRestore(), newMove(), newCheck(), newPrune(), newSchema(), newServe(), newWorker(), newMan())
+	addFarm(root)
 	wrapHelp(root)
 	return root
 }

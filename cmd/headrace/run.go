@@ -75,8 +75,11 @@ next run may be on another machine. The logs stay where the jobs ran. A run that
 that has been silent for two seconds loses it, and what it had begun is run again when its lease has run out; but a process of
 this machine that was stopped must be ended first.
 
+With --server URL the jobs run on a farm, as by headrace submit --wait, whose help tells more; but after the first failure nothing new
+starts, unless --keep-going is given, and Ctrl-C cancels the build. HEADRACE_SERVER alone does not have run leave this machine.
+
 With --json each line is one event, a JSON object with the fields event and, of a run, time:
-  run-started   build, name, file, jobs, reused, slots, store
+  run-started   build, name, file, jobs, reused, slots, store; server, where it is a farm
   job-reused    job, id
   job-started   job, id, attempt, log
   job-retried   job, id, attempt, outcome, detail, message, seconds, wait_seconds, until, log
@@ -96,6 +99,7 @@ and with --dry-run
 
 func newRun() *cobra.Command {
 	var o runOptions
+	var away serverFlags
 	var limit string
 	cmd := &cobra.Command{
 		Use:   "run FILE [TARGET...]",
@@ -104,7 +108,8 @@ func newRun() *cobra.Command {
 		Example: `  headrace run build.yaml
   headrace run build.yaml test -j 4 --keep-going
   headrace run build.yaml --dry-run
-  headrace run build.yaml --graph svg > build.svg`,
+  headrace run build.yaml --graph svg > build.svg
+  headrace run --server https://farm.example build.yaml`,
 		Args:              arguments(1, -1),
 		ValidArgsFunction: completeJobs(0, true),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -115,6 +120,9 @@ func newRun() *cobra.Command {
 			}
 			if err := o.check(); err != nil {
 				return err
+			}
+			if cmd.Flags().Changed("server") || cmd.Flags().Changed("token-file") {
+				return o.runAway(cmd, &away)
 			}
 			return o.run(cmd)
 		},
@@ -131,6 +139,7 @@ func newRun() *cobra.Command {
 	f.StringVar(&o.colour, "color", "auto", "colours: auto, always or never (NO_COLOR counts, too)")
 	complete(cmd, "graph", cobra.FixedCompletions([]string{"dot", "svg"}, cobra.ShellCompDirectiveNoFileComp))
 	complete(cmd, "color", cobra.FixedCompletions([]string{"auto", "always", "never"}, cobra.ShellCompDirectiveNoFileComp))
+	away.defineServer(cmd)
 	storeVar(f, &o.store, "store", "keep the store in this `folder` instead of .headrace/NAME beside the file, or in a PostgreSQL database: postgres://HOST/NAME")
 	f.StringVar(&limit, "log-limit", "64MiB", "end a job as failed when it writes more output, as in 10MiB")
 	f.StringSliceVar(&o.features, "feature", nil, "a feature that this machine has; may be repeated")

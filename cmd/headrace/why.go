@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/headrace/headrace/graph"
+	"github.com/headrace/headrace/internal/farm"
 	"github.com/headrace/headrace/internal/progress"
 	"github.com/headrace/headrace/job"
 	"github.com/headrace/headrace/queue"
@@ -23,8 +24,9 @@ import (
 func newWhy() *cobra.Command {
 	var folder string
 	var asJSON bool
+	var away serverFlags
 	cmd := &cobra.Command{
-		Use:   "why FILE JOB",
+		Use:   "why [FILE] JOB",
 		Short: "Tell why a job does not run, or how it ended",
 		Long: `Tell where a job of a graph file is and why: what it waits for, since when it runs, or how and why it ended.
 It reads the store of the runs, also while one is under way.
@@ -34,12 +36,22 @@ was killed, or unasked: no run has asked for it, so it has no id), under_way (wh
 through (the needed job that stands between, if one does), attempts (each with number, outcome, detail, interrupted, message, start, seconds, log), reasons (each with what, text,
 job, until), start (a guess), text.
 
-` + exitHelp,
-		Example: "  headrace why build.yaml test",
-		Args:    arguments(2, 2),
+Without FILE it asks a farm, the server of --server or HEADRACE_SERVER, for one of its jobs. With --json that is the explanation of the HTTP API or, of
+a job that runs or has ended, the job.
 
+` + farm.Naming + "\n\n" + exitHelp,
+		Example: `  headrace why build.yaml test
+  headrace why --server https://farm.example nightly/test`,
+		Args:              arguments(1, 2),
 		ValidArgsFunction: completeJobs(1, false),
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if remote, err := away.instead(cmd, args, "why"); err != nil || remote {
+				if err != nil {
+					return err
+				}
+				away.json = asJSON
+				return away.onFarm(roleRead, away.whyFarm)(cmd, args)
+			}
 			p := placeOf(args[0], folder)
 			answer, err := p.why(cmd.Context(), args[1])
 			if err != nil {
@@ -52,6 +64,7 @@ job, until), start (a guess), text.
 		},
 	}
 	readFlags(cmd, &folder, &asJSON)
+	away.defineServer(cmd)
 	return cmd
 }
 
