@@ -13,6 +13,13 @@
 //	run_monitor.go  what the engine stored, told as events
 //	run_plan.go     --dry-run and --graph
 //
+// The commands of a farm, a server elsewhere, are in farm_*.go, over api.Client; what they show is drawn by internal/farm:
+//
+//	farm.go          which server, which token, and what went wrong with it
+//	farm_submit.go   a graph, made into a submission; farm_wait.go: waiting for its end
+//	farm_show.go     lists and details; farm_change.go: what changes something; farm_token.go
+//	farm_complete.go what shells are offered
+//
 // The other commands read the store of a run; see store.go for where it is, record.go for how they find a job in it,
 // and view.go for the words in which they tell of it.
 package main

@@ -6,6 +6,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/headrace/headrace/api"
 	"github.com/headrace/headrace/internal/progress"
@@ -55,4 +56,10 @@ func (f *Farm) ShowChannel(ctx context.Context, name string) error {
 }
 
 // span writes a wire's number of seconds.
-func span(seconds float64) string { return progress.Span(api.Duration(seconds)) }
+func span(seconds float64) string {
+	const day = 24 * time.Hour
+	if d := api.Duration(seconds); d >= 2*day && d%day == 0 {
+		return coarse(d)
+	}
+	return progress.Span(api.Duration(seconds))
+}

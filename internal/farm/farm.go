@@ -7,6 +7,7 @@ import (
 	"io"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/headrace/headrace/api"
 	"github.com/headrace/headrace/internal/progress"
@@ -73,15 +74,36 @@ func (f *Farm) fields(list ...field) error {
 			continue
 		}
 		fmt.Fprintf(&b, "%s%s  ", f.Style.As(progress.Dim, x.name), strings.Repeat(" ", width-len(x.name)))
-		for i, line := range strings.Split(strings.TrimRight(x.text, "\n"), "\n") {
-			if i > 0 {
-				b.WriteString(strings.Repeat(" ", width+2))
+		first := true
+		for line := range strings.SplitSeq(strings.TrimRight(x.text, "\n"), "\n") {
+			for _, part := range filled(progress.Visible(line), f.Width-width-2) {
+				if !first {
+					b.WriteString(strings.Repeat(" ", width+2))
+				}
+				b.WriteString(f.Style.As(x.tone, part) + "\n")
+				first = false
 			}
-			b.WriteString(f.Style.As(x.tone, progress.Visible(line)) + "\n")
 		}
 	}
 	_, err := io.WriteString(f.Out, b.String())
 	return err
+}
+
+// leastFilled is how wide lines are at least, however narrow the terminal.
+const leastFilled = 30
+
+// filled cuts a line at blanks into lines of a width; below leastFilled: it stays as it is.
+func filled(line string, width int) []string {
+	var lines []string
+	for width >= leastFilled && utf8.RuneCountInString(line) > width {
+		at := strings.LastIndexByte(line[:len(string([]rune(line)[:width+1]))], ' ')
+		if at <= 0 {
+			break
+		}
+		lines = append(lines, line[:at])
+		line = line[at+1:]
+	}
+	return append(lines, line)
 }
 
 // stamp is how people are shown a moment: by their own clock, and which that is.

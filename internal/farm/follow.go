@@ -375,7 +375,14 @@ func (f *Follow) end(i int, j *api.Job, counts *Counts) {
 	f.last[i].done, f.last[i].running = true, false
 	f.left--
 	counts.Ends[j.Outcome]++
-	f.Tell(f.ended(i, j))
+	e := f.ended(i, j)
+	f.Tell(e)
+	if e.Outcome != job.Succeeded && e.Outcome != job.Cancelled && !e.Optional && !f.failed {
+		f.failed = true
+		if f.OnFailure != nil {
+			f.OnFailure(e.Name)
+		}
+	}
 }
 
 // retried tells of attempts after which another follows.
@@ -421,12 +428,6 @@ func (f *Follow) ended(i int, j *api.Job) progress.JobEnded {
 		f.roots[i] = *j.Root
 		if at := f.places[*j.Root]; len(at) > 0 {
 			e.Root, e.Through = f.Members[at[0]].Name, f.through(i, at[0], *j.Root)
-		}
-	}
-	if outcome != job.Succeeded && !e.Optional && !f.failed {
-		f.failed = outcome != job.Cancelled
-		if f.failed && f.OnFailure != nil {
-			f.OnFailure(e.Name)
 		}
 	}
 	return e
