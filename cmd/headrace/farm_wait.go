@@ -129,7 +129,8 @@ func (r *farmRun) onFailure(ctx context.Context, follow *farm.Follow, name strin
 
 // heed obeys signals: the first one stops the build, if it is ours to stop, or else the waiting.
 func (r *farmRun) heed(ctx context.Context, signals <-chan os.Signal, broken, over <-chan struct{}) {
-	for times := 0; ; times++ {
+	times := 0
+	for {
 		select {
 		case <-over:
 			return
@@ -140,8 +141,9 @@ func (r *farmRun) heed(ctx context.Context, signals <-chan os.Signal, broken, ov
 			r.mu.Lock()
 			r.interrupted = true
 			r.mu.Unlock()
+			times++
 			switch {
-			case times > 0:
+			case times > 1:
 				os.Exit(exitInterrupted)
 			case !r.owned:
 				r.stop()
