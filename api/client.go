@@ -55,7 +55,8 @@ func NewClient(server, token string) (*Client, error) {
 		}
 		c.base = "http://headrace/api/v1"
 	default:
-		return nil, fmt.Errorf("server %q: want http://HOST:PORT, https://HOST:PORT or unix:///PATH", server)
+		// Not the address itself: it may hold a password.
+		return nil, errors.New("the address of the server: want http://HOST:PORT, https://HOST:PORT or unix:///PATH")
 	}
 	c.HTTP = &http.Client{Transport: transport, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 	return c, nil

@@ -195,6 +195,13 @@ func (c *Client) CancelJob(ctx context.Context, id, of job.ID, force bool, reaso
 	return c.post(ctx, "/jobs/"+id.String()+"/cancel", body, nil)
 }
 
+// Channels lists the channels whose policy somebody has set, by name.
+func (c *Client) Channels(ctx context.Context) ([]Channel, error) {
+	var list List[Channel]
+	err := c.get(ctx, "/channels", nil, &list)
+	return list.Items, err
+}
+
 // Channel shows the policy of a channel.
 func (c *Client) Channel(ctx context.Context, name string) (Channel, error) {
 	var ch Channel

@@ -2,6 +2,7 @@ package job
 
 import (
 	"container/heap"
+	"maps"
 	"slices"
 )
 
@@ -197,6 +198,15 @@ func (m *Machine) Builds() []BuildRecord {
 		all = append(all, b.record())
 	}
 	slices.SortFunc(all, func(a, b BuildRecord) int { return int(a.Seq - b.Seq) })
+	return all
+}
+
+// Channels gives the policies that somebody has set, by name.
+func (m *Machine) Channels() []Channel {
+	all := make([]Channel, 0, len(m.channels))
+	for _, name := range slices.Sorted(maps.Keys(m.channels)) {
+		all = append(all, *m.channels[name])
+	}
 	return all
 }
 

@@ -104,6 +104,17 @@ func (q *Queue) SetChannel(ctx context.Context, c job.Channel) error {
 	return change(ctx, q, command{name: "set a channel"}, func(*round) ([]job.Change, error) { return q.machine.SetChannel(c) })
 }
 
+// Channels gives the policies that somebody has set, by name; all others are those of job.DefaultChannel.
+func (q *Queue) Channels(ctx context.Context) ([]job.Channel, error) {
+	return ask(ctx, q, func(*round) ([]job.Channel, error) {
+		list := q.machine.Channels()
+		for i := range list {
+			list[i] = ownChannel(list[i])
+		}
+		return list, nil
+	})
+}
+
 // Channel gives a channel's policy.
 func (q *Queue) Channel(ctx context.Context, name string) (job.Channel, error) {
 	return ask(ctx, q, func(r *round) (job.Channel, error) { return ownChannel(q.machine.Channel(name)), nil })

@@ -14,6 +14,22 @@ type byChannel struct {
 
 func (s *Server) channelOperations() {
 	handle(s, operation{
+		id: "list-channels", method: http.MethodGet, path: "/channels", tag: "channels", role: reader, summary: "List the channels whose policy somebody has set, by name",
+		about: "Each other channel has the policy that get-channel shows for it.",
+	}, func(ctx context.Context, _ *struct{}) (*out[api.List[api.Channel]], error) {
+		all, err := s.Queue.Channels(ctx)
+		if err != nil {
+			return nil, err
+		}
+		list := api.List[api.Channel]{Items: []api.Channel{}}
+		for i := range all {
+			if passOf(ctx).sees(all[i].Name) {
+				list.Items = append(list.Items, viewChannel(&all[i]))
+			}
+		}
+		return &out[api.List[api.Channel]]{list}, nil
+	})
+	handle(s, operation{
 		id: "get-channel", method: http.MethodGet, path: "/channels/{name}", tag: "channels", role: reader, summary: "Show the policy of a channel",
 	}, func(ctx context.Context, in *byChannel) (*out[api.Channel], error) {
 		if err := within(ctx, in.Name); err != nil {
