@@ -15,7 +15,7 @@ import (
 // packed gives the sealed form of a log.
 func packed(t testing.TB, b []byte, times []arrival) []byte {
 	t.Helper()
-	p, err := sharedPacker()
+	p, err := newPacker()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -33,7 +33,7 @@ func FuzzSeekable(f *testing.F) {
 	f.Add(packed(f, []byte("hello"), []arrival{{0, 5}}))
 	f.Add(packed(f, noise(1, frameSize+1), []arrival{{0, 5}, {8, 9}}))
 	f.Add([]byte{})
-	p, err := sharedPacker()
+	p, err := newPacker()
 	if err != nil {
 		f.Fatal(err)
 	}

@@ -86,7 +86,7 @@ func Open(dir string, o Options) (*Folder, error) {
 }
 
 func newFolder(d disk, dir string, o Options) (*Folder, error) {
-	p, err := sharedPacker()
+	p, err := newPacker()
 	if err != nil {
 		return nil, err
 	}

@@ -41,9 +41,6 @@ type packer struct {
 	dec *zstd.Decoder
 }
 
-// sharedPacker is for all depots of the process: it has no state, but much memory.
-var sharedPacker = sync.OnceValues(newPacker)
-
 func newPacker() (*packer, error) {
 	enc, err := zstd.NewWriter(nil, zstd.WithEncoderConcurrency(2), zstd.WithWindowSize(frameSize), zstd.WithEncoderCRC(true))
 	if err != nil {

@@ -68,7 +68,7 @@ type sealing struct {
 const tick = time.Second
 
 func (k *keeper) run(ctx context.Context) error {
-	place := k.s.Queue.Round()
+	place, tidied := k.s.Queue.Round(), time.Now()
 	if err := k.leftovers(ctx); err != nil {
 		return err
 	}
@@ -90,7 +90,73 @@ func (k *keeper) run(ctx context.Context) error {
 			k.seal(ctx, k.due[0].what)
 			k.due = k.due[1:]
 		}
+		if time.Since(tidied) >= tidyEvery {
+			tidied = time.Now()
+			if err := k.tidy(ctx); err != nil {
+				return err
+			}
+		}
 	}
+}
+
+// tidyEvery is how often is looked for what is too old, and abandonedAfter for how long an upload may rest.
+const (
+	tidyEvery      = time.Hour
+	abandonedAfter = 24 * time.Hour
+)
+
+// tidy removes uploads that nobody goes on with, and what has been kept for long enough.
+func (k *keeper) tidy(ctx context.Context) error {
+	now := time.Now()
+	if _, err := k.s.Depot.Sweep(ctx, now.Add(-abandonedAfter)); err != nil {
+		return err
+	}
+	if k.s.Keep <= 0 {
+		return nil
+	}
+	list, _, err := k.s.Depot.List(ctx)
+	if err != nil {
+		return err
+	}
+	for _, h := range list { // what was changed longest ago first
+		if h.Changed.After(now.Add(-k.s.Keep)) {
+			return nil
+		}
+		if err := k.expire(ctx, &h); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// expire removes what is kept of a job that has ended. One that has artifacts leaves the history with them: a success serves only while
+// they are kept.
+func (k *keeper) expire(ctx context.Context, h *depot.Holding) error {
+	recs, err := k.s.History.Jobs(ctx, queue.JobFilter{IDs: []job.ID{h.Job}, Limit: 1})
+	if err != nil {
+		return err
+	}
+	if len(recs) == 0 {
+		return k.s.Depot.Remove(ctx, h.Job)
+	}
+	if recs[0].End == nil || recs[0].Last == nil {
+		return nil
+	}
+	for n := int32(1); n <= recs[0].Last.Number; n++ {
+		has, err := k.s.Depot.Artifacts(ctx, depot.Attempt{Job: h.Job, Number: n})
+		if err != nil {
+			return err
+		}
+		if len(has) == 0 {
+			continue
+		}
+		err = k.s.Queue.DeleteJob(ctx, h.Job)
+		if errors.Is(err, job.ErrBusy) {
+			return nil // A dependent can still read it.
+		}
+		return err // It goes when the feed tells of the deletion.
+	}
+	return k.s.Depot.Remove(ctx, h.Job)
 }
 
 // leftovers seals what an earlier life of this server left open, and whose attempt is over.

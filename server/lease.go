@@ -66,7 +66,9 @@ func (s *Server) leaseOperations() {
 			return nil, err
 		}
 		err := s.Queue.SignOff(ctx, in.Name, in.Body.Session)
-		s.lines.forget(in.Name, in.Body.Session)
+		if err == nil {
+			s.lines.end(in.Name, in.Body.Session)
+		}
 		return nil, err
 	})
 	type lease struct {

@@ -34,6 +34,8 @@ type Config struct {
 	Open bool
 	// Public lets whoever has no token read everything.
 	Public bool
+	// Keep is for how long logs and artifacts are kept after the last of them was written; 0: until their job is deleted.
+	Keep time.Duration
 	// Depot keeps logs and artifacts; nil: nothing is kept of them.
 	Depot Depot
 }

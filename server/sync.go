@@ -54,6 +54,7 @@ type line struct {
 	seen    time.Time
 	machine *api.Machine
 	version string
+	over    bool // it has signed off
 }
 
 // errSuperseded ends a call after which a later one has come.
@@ -96,23 +97,29 @@ func (l *lines) tell(w *api.Worker, session job.ID) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	of := l.byName[w.Name]
-	if of == nil || of.session != session || session.IsZero() {
+	if of == nil || of.session != session || session.IsZero() || of.over {
 		return
 	}
 	w.Machine, w.Version, w.Seen = of.machine, of.version, timeAt(of.seen)
 	w.Online = time.Since(of.seen) < job.DefaultTTL
 }
 
-// forget drops the calls of a worker that is over.
-func (l *lines) forget(name string, session job.ID) {
+// end notes that a session is over. A call of it that comes late, and describes it, must not make it known again.
+func (l *lines) end(name string, session job.ID) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if of := l.byName[name]; of != nil && of.session == session {
-		if of.hang != nil {
-			of.hang()
-		}
-		delete(l.byName, name)
+	if of := l.byName[name]; of != nil && of.session == session && of.hang != nil {
+		of.hang()
 	}
+	l.byName[name] = &line{session: session, over: true}
+}
+
+// isOver reports whether the session has signed off.
+func (l *lines) isOver(name string, session job.ID) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	of := l.byName[name]
+	return of != nil && of.session == session && of.over
 }
 
 // call is one sync as it is worked on.
@@ -122,10 +129,18 @@ type call struct {
 	in    *api.Sync
 	reply api.SyncReply
 	// stated are the attempts that the worker runs, ended those that it says have ended.
-	stated, ended map[job.ID]job.Lease
+	stated, ended map[attempt]job.Lease
 	// stopping are those that it says it stops: it need not be told again.
-	stopping map[job.ID]bool
+	stopping map[attempt]bool
 }
+
+// attempt names one: a worker may still have one of a job, stopped or not yet acknowledged, while it has the next.
+type attempt struct {
+	job    job.ID
+	number int32
+}
+
+func attemptOf(l job.Lease) attempt { return attempt{l.Job, l.Attempt} }
 
 // sync answers a worker's call. See api.Sync for the rules.
 func (s *Server) sync(ctx context.Context, name string, in *api.Sync) (*api.SyncReply, error) {
@@ -174,16 +189,16 @@ func (c *call) check() error {
 	if !(c.in.WaitSeconds >= 0 && c.in.WaitSeconds <= 300) {
 		return api.Invalid("body.wait_seconds", "want 0 to 300")
 	}
-	c.stopping = map[job.ID]bool{}
-	c.stated, c.ended = make(map[job.ID]job.Lease, len(c.in.Running)), make(map[job.ID]job.Lease, len(c.in.Finished))
+	c.stopping = map[attempt]bool{}
+	c.stated, c.ended = make(map[attempt]job.Lease, len(c.in.Running)), make(map[attempt]job.Lease, len(c.in.Finished))
 	for i := range c.in.Running {
 		l, err := leaseOf(fmt.Sprintf("body.running[%d]", i), &c.in.Running[i].Lease)
 		if err != nil {
 			return err
 		}
-		c.stated[l.Job] = l
+		c.stated[attemptOf(l)] = l
 		if c.in.Running[i].Stopping {
-			c.stopping[l.Job] = true
+			c.stopping[attemptOf(l)] = true
 		}
 	}
 	for i := range c.in.Finished {
@@ -195,7 +210,7 @@ func (c *call) check() error {
 		if _, err := reportOf(at, l, &c.in.Finished[i]); err != nil {
 			return err
 		}
-		c.ended[l.Job] = l
+		c.ended[attemptOf(l)] = l
 	}
 	return nil
 }
@@ -219,6 +234,9 @@ func (c *call) register(ctx context.Context) error {
 	w := workerFrom(c.name, c.in.Session, c.in.Worker)
 	if err := covers(ctx, w.Channels); err != nil {
 		return err
+	}
+	if c.s.lines.isOver(c.name, c.in.Session) {
+		return fmt.Errorf("worker %q: %w", c.name, job.ErrSignedOff)
 	}
 	if !unknown && alike(&standing.Worker, &w) {
 		return nil
@@ -283,7 +301,7 @@ func (c *call) finish(ctx context.Context) error {
 	var all sync.WaitGroup
 	for i := range c.in.Finished {
 		f := &c.in.Finished[i]
-		report, err := reportOf(fmt.Sprintf("body.finished[%d]", i), c.ended[f.Job], f)
+		report, err := reportOf(fmt.Sprintf("body.finished[%d]", i), c.ended[attempt{f.Job, f.Attempt}], f)
 		if err != nil {
 			return err
 		}
@@ -327,7 +345,7 @@ func (c *call) renew(ctx context.Context) error {
 	beats := make([]queue.Beat, 0, len(c.in.Running))
 	for i := range c.in.Running {
 		r := &c.in.Running[i]
-		b := queue.Beat{Lease: c.stated[r.Job]}
+		b := queue.Beat{Lease: c.stated[attempt{r.Job, r.Attempt}]}
 		if r.Silent != nil {
 			b.Output = spoke(now, *r.Silent)
 		}
@@ -412,15 +430,16 @@ func (c *call) lease(ctx, held context.Context, told bool) error {
 func (c *call) compare(ctx context.Context, standing *queue.Standing) error {
 	c.reply.Drained = standing.Worker.Drained
 	var missed []job.Lease
-	known := make(map[job.ID]job.Lease, len(standing.Held))
+	known := make(map[attempt]job.Lease, len(standing.Held))
 	for _, h := range standing.Held {
-		known[h.Lease.Job] = h.Lease
+		of := attemptOf(h.Lease)
+		known[of] = h.Lease
 		switch {
-		case c.stated[h.Lease.Job] == h.Lease:
-			if h.Stopping && !c.stopping[h.Lease.Job] {
+		case c.stated[of] == h.Lease:
+			if h.Stopping && !c.stopping[of] {
 				c.reply.Stop = append(c.reply.Stop, api.Stop{Job: h.Lease.Job, Attempt: h.Lease.Attempt})
 			}
-		case c.ended[h.Lease.Job] == h.Lease:
+		case c.ended[of] == h.Lease:
 			// It could not be recorded, and comes again.
 		case h.Stopping:
 			// The worker never heard of it, or has forgotten it: it does not run.
@@ -432,8 +451,8 @@ func (c *call) compare(ctx context.Context, standing *queue.Standing) error {
 			missed = append(missed, h.Lease)
 		}
 	}
-	for _, l := range c.stated {
-		if known[l.Job] != l && !c.stopping[l.Job] {
+	for of, l := range c.stated {
+		if known[of] != l && !c.stopping[of] {
 			c.reply.Stop = append(c.reply.Stop, api.Stop{Job: l.Job, Attempt: l.Attempt})
 		}
 	}

@@ -224,3 +224,35 @@ func TestSyncRefusesOtherVersions(t *testing.T) {
 		t.Errorf("told %v", err)
 	}
 }
+
+// A worker may state two attempts of one job: one that has ended and is not acknowledged, and the next.
+func TestSyncKnowsAttemptsOfOneJobApart(t *testing.T) {
+	t.Parallel()
+	l := newLab(t)
+	l.submit(api.JobSpec{Retry: &api.Retry{Failures: 3}})
+	w := &syncer{lab: l, name: "w", session: newID(), spec: spec(2)}
+	first := w.sync(api.Sync{Want: 1}).Start
+	w.sync(api.Sync{Finished: []api.Finished{{Lease: first[0].Lease, Outcome: "failed"}}})
+	second := w.sync(api.Sync{Want: 1, WaitSeconds: 30}).Start
+	if len(second) != 1 || second[0].Job != first[0].Job || second[0].Attempt != 2 {
+		t.Fatalf("started %+v, want the second attempt", second)
+	}
+	reply := w.sync(api.Sync{Running: running(second...), Finished: []api.Finished{{Lease: first[0].Lease, Outcome: "failed"}}})
+	if len(reply.Start)+len(reply.Stop) != 0 || len(reply.Acknowledged) != 1 || reply.Acknowledged[0].Attempt != 1 || reply.Acknowledged[0].Problem != nil {
+		t.Errorf("told %+v", reply)
+	}
+}
+
+// A call of a session that comes after its sign-off does not bring it back.
+func TestSignOffIsForGood(t *testing.T) {
+	t.Parallel()
+	l := newLab(t)
+	first := &syncer{lab: l, name: "w", session: newID(), spec: spec(1)}
+	first.sync(api.Sync{})
+	l.must(l.SignOff(t.Context(), "w", first.session))
+	if _, err := first.try(api.Sync{Want: 1}); !errors.Is(err, job.ErrSignedOff) {
+		t.Errorf("told %v", err)
+	}
+	second := &syncer{lab: l, name: "w", session: newID(), spec: spec(1)}
+	second.sync(api.Sync{})
+}

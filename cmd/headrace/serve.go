@@ -37,6 +37,7 @@ type serveOptions struct {
 	plainHTTP     bool
 	publicRead    bool
 	workerVersion string
+	keepLogs      time.Duration
 	addressFile   string
 	logLevel      string
 	logFormat     string
@@ -87,6 +88,7 @@ once; nothing that was acknowledged is lost by that either.
 	f.BoolVar(&o.plainHTTP, "plain-http", false, "serve other machines without TLS, as behind a proxy that does that: tokens could be read on the way")
 	f.BoolVar(&o.publicRead, "public-read", false, "let whoever has no token read everything")
 	f.StringVar(&o.workerVersion, "worker-version", "", "have workers be of this `version`: others end when they have finished what they run")
+	spanVar(f, &o.keepLogs, "keep-logs", 0, "keep logs and artifacts for so long after they were written, as in 30d; a job with artifacts leaves the history with them; 0: for ever")
 	f.StringVar(&o.addressFile, "address-file", "", "write the address into this `file` once the server answers")
 	f.StringVar(&o.logLevel, "log-level", "info", "log from this `level` on: debug, info, warn or error")
 	f.StringVar(&o.logFormat, "log-format", "text", "log as `text` or json, to standard error")
@@ -204,6 +206,7 @@ func (o *serveOptions) run(ctx context.Context, stdout, stderr io.Writer) (err e
 	}
 	s.server, err = server.New(server.Config{
 		Queue: s.queue, History: store, Depot: kept, Log: s.log, Version: version, WorkerVersion: o.workerVersion, Public: o.publicRead,
+		Keep: o.keepLogs,
 	})
 	if err != nil {
 		return err

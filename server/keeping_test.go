@@ -1,0 +1,171 @@
+package server
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/headrace/headrace/depot"
+	"github.com/headrace/headrace/job"
+	"github.com/headrace/headrace/queue"
+	"github.com/headrace/headrace/store/memory"
+)
+
+// keepingLab is a server with a depot in virtual time.
+type keepingLab struct {
+	t       *testing.T
+	store   *memory.Store
+	queue   *queue.Queue
+	depot   *depot.Folder
+	dir     string
+	session job.ID
+}
+
+// inKeepingLab runs a test in a synctest bubble.
+func inKeepingLab(t *testing.T, keep time.Duration, test func(t *testing.T, l *keepingLab)) {
+	t.Helper()
+	dir := filepath.Join(t.TempDir(), "depot")
+	synctest.Test(t, func(t *testing.T) {
+		l := &keepingLab{t: t, store: memory.New(), dir: dir}
+		var err error
+		if l.depot, err = depot.Open(dir, depot.Options{}); err != nil {
+			t.Fatal(err)
+		}
+		if l.queue, err = queue.Open(queue.Config{Store: l.store, History: l.store}); err != nil {
+			t.Fatal(err)
+		}
+		s, err := New(Config{Queue: l.queue, History: l.store, Depot: l.depot, Keep: keep})
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan error, 2)
+		go func() { ended <- l.queue.Run(ctx) }()
+		go func() { ended <- s.Run(ctx) }()
+		l.session = l.queue.NewID()
+		l.must(l.queue.Register(ctx, job.Worker{Name: "w", Session: l.session, Channels: []string{""}, Kinds: []string{"k"}, Slots: 9}))
+		test(t, l)
+		cancel()
+		l.must(errors.Join(<-ended, <-ended, l.depot.Close()))
+	})
+}
+
+func (l *keepingLab) must(err error) {
+	l.t.Helper()
+	if err != nil {
+		l.t.Fatal(err)
+	}
+}
+
+// run has a job run that writes a log and, if that is wanted, an artifact; ended says whether it ends.
+func (l *keepingLab) run(artifact, ended bool) depot.Attempt {
+	l.t.Helper()
+	ctx := l.t.Context()
+	_, err := l.queue.Submit(ctx, queue.Submission{Jobs: []job.Spec{{Kind: "k"}}})
+	l.must(err)
+	got, err := l.queue.Lease(ctx, "w", l.session, 1, 0)
+	l.must(err)
+	at := depot.Attempt{Job: got[0].Lease.Job, Number: 1}
+	_, err = l.depot.Append(ctx, at, 0, []byte(strings.Repeat("a line of the log\n", 500)), 0)
+	l.must(err)
+	if artifact {
+		u := depot.Upload{Name: "out", Size: 3, Sum: sha256.Sum256([]byte("abc"))}
+		_, err := l.depot.Put(ctx, at, u, 0, strings.NewReader("abc"))
+		l.must(err)
+	}
+	if ended {
+		l.must(l.queue.Finish(ctx, job.Report{Lease: got[0].Lease, Outcome: job.Succeeded}))
+	}
+	return at
+}
+
+// sealed tells whether a log is, and whether it is kept at all.
+func (l *keepingLab) sealed(at depot.Attempt) (sealed, kept bool) {
+	l.t.Helper()
+	log, err := l.depot.OpenLog(l.t.Context(), at)
+	if errors.Is(err, depot.ErrNotKept) {
+		return false, false
+	}
+	l.must(err)
+	defer log.Close()
+	return log.Sealed(), true
+}
+
+// elapse lets time pass, in a synctest bubble.
+func (l *keepingLab) elapse(d time.Duration) {
+	l.t.Helper()
+	now := time.Now()
+	l.must(filepath.WalkDir(l.dir, func(path string, e fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if info, err := e.Info(); err == nil && info.ModTime().After(now) { // The disk knows the true time.
+			return os.Chtimes(path, now, now)
+		}
+		return nil
+	}))
+	time.Sleep(d)
+	synctest.Wait()
+}
+
+// A log is sealed some time after its attempt has ended, so that what comes late finds it open.
+func TestLogsAreSealed(t *testing.T) {
+	t.Parallel()
+	inKeepingLab(t, 0, func(t *testing.T, l *keepingLab) {
+		ended, runs := l.run(false, true), l.run(false, false)
+		l.elapse(20 * time.Second)
+		if sealed, _ := l.sealed(ended); sealed {
+			t.Error("it is sealed too early")
+		}
+		l.elapse(time.Minute)
+		if sealed, _ := l.sealed(ended); !sealed {
+			t.Error("it is not sealed")
+		}
+		if sealed, kept := l.sealed(runs); sealed || !kept {
+			t.Error("the log of what runs is sealed or gone")
+		}
+		l.must(l.queue.DeleteJob(t.Context(), ended.Job))
+		l.elapse(5 * time.Second)
+		if _, kept := l.sealed(ended); kept {
+			t.Error("the log of a deleted job is there")
+		}
+	})
+}
+
+// What has been kept for long enough goes; what runs stays, and a job whose artifacts go leaves the history, so that it serves nobody.
+func TestLogsAreKeptForATime(t *testing.T) {
+	t.Parallel()
+	inKeepingLab(t, 3*time.Hour, func(t *testing.T, l *keepingLab) {
+		plain, built, runs := l.run(false, true), l.run(true, true), l.run(true, false)
+		l.elapse(time.Minute) // They are sealed.
+		l.elapse(2 * time.Hour)
+		young := l.run(true, true)
+		for _, at := range []depot.Attempt{plain, built} {
+			if _, kept := l.sealed(at); !kept {
+				t.Error("it is gone too early")
+			}
+		}
+		l.elapse(2*time.Hour + time.Minute)
+		for name, want := range map[string]struct {
+			at           depot.Attempt
+			kept, stored bool
+		}{
+			"a log alone": {plain, false, true}, "with an artifact": {built, false, false}, "what runs": {runs, true, true}, "a young one": {young, true, true},
+		} {
+			if _, kept := l.sealed(want.at); kept != want.kept {
+				t.Errorf("%s: kept %t", name, kept)
+			}
+			recs, err := l.store.Jobs(t.Context(), queue.JobFilter{IDs: []job.ID{want.at.Job}})
+			if err != nil || len(recs) == 1 != want.stored {
+				t.Errorf("%s: %d in the history, %v", name, len(recs), err)
+			}
+		}
+	})
+}
