@@ -248,3 +248,21 @@ func TestSchedulesThatAreRefused(t *testing.T) {
 		t.Errorf("kept %+v, %v", list, err)
 	}
 }
+
+// A server that dies between asking and noting that it has asks once all the same.
+func TestScheduleThatIsCutOff(t *testing.T) {
+	t.Parallel()
+	inClockLab(t, func(t *testing.T, l *clockLab) {
+		l.set("s", api.ScheduleSpec{Cron: "@hourly", Missed: api.MissedAll})
+		wait(time.Hour + time.Minute)
+		// What it noted is lost, as if it had died before.
+		if err := l.queue.RemoveSetting(t.Context(), "schedule-place", "s"); err != nil {
+			t.Fatal(err)
+		}
+		l.away(0)
+		wait(5 * time.Minute)
+		if got := l.asked("s"); len(got) != 1 {
+			t.Errorf("asked %q", got)
+		}
+	})
+}
