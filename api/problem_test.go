@@ -55,7 +55,7 @@ func TestEachErrorHasItsProblem(t *testing.T) {
 				t.Errorf("%s is told as an internal error", full)
 			}
 			for other, e := range known {
-				if e != err && errors.Is(p, e) {
+				if !errors.Is(e, err) && errors.Is(p, e) {
 					t.Errorf("%s is taken for %s", full, other)
 				}
 			}

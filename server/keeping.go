@@ -40,7 +40,7 @@ func (s *Server) keep(ctx context.Context) error {
 			return nil
 		case errors.As(err, &retry), errors.Is(err, queue.ErrFeedTruncated):
 			s.Log.Warn("the keeping of logs begins anew", "err", err)
-		case err != nil:
+		default:
 			s.Log.Error("the keeping of logs begins anew", "err", err)
 		}
 		timer := time.NewTimer(time.Second)
@@ -83,7 +83,7 @@ func (k *keeper) run(ctx context.Context) error {
 		})
 		pause := watched.Err() != nil && ctx.Err() == nil
 		cancel()
-		if err != nil && !pause {
+		if !pause {
 			return err
 		}
 		for len(k.due) > 0 && !time.Now().Before(k.due[0].at) {

@@ -105,7 +105,6 @@ func (s *Server) told(ctx context.Context, err error) *api.Problem {
 type body struct {
 	mediaType string
 	of        reflect.Type // nil: any bytes
-	headers   []string
 }
 
 // param is a parameter of a raw operation.

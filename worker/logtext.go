@@ -12,9 +12,6 @@ type logText struct {
 	open bool // no newline followed the last output
 }
 
-// maxRendered is by how much more than asked for logText.read may give.
-const maxRendered = MaxLineText + 64
-
 // read appends text to b until it has at least so many bytes, or there is no more for now.
 func (t *logText) read(b []byte, enough int) ([]byte, error) {
 	for len(b) < enough {
