@@ -132,6 +132,7 @@ func run(ctx context.Context, args []string) error {
 	})
 	flags.Func("held", "how long others hold a snapshot", func(s string) (err error) { l.held, err = time.ParseDuration(s); return err })
 	flags.StringVar(&l.parts, "parts", "", "names of parts of the section server, separated by commas; empty: all")
+	flags.Func("rest", "how long the server's idle workers are watched", func(s string) (err error) { l.web.rest, err = time.ParseDuration(s); return err })
 	flags.StringVar(&l.profiles, "serverprofiles", "", "folder to write profiles of the server's process to; they cost some time themselves")
 	flags.BoolVar(&l.watched, "statements", false, "tell after each measurement which statements cost PostgreSQL most; that costs some time itself")
 	profile := flags.String("cpuprofile", "", "file to write a processor profile to")

@@ -140,7 +140,7 @@ func (r *remote) profile(ctx context.Context, what string, length time.Duration)
 	done := make(chan error, 1)
 	go func() {
 		err := r.fetch(ctx, fmt.Sprintf("profile?seconds=%.0f", max(length.Seconds(), 1)), fmt.Sprintf("%s-%s-cpu.pprof", r.kind, what))
-		done <- errors.Join(err, r.fetch(ctx, "heap?gc=1", fmt.Sprintf("%s-%s-heap.pprof", r.kind, what)),
+		done <- errors.Join(err, r.fetch(ctx, "heap?debug=1", fmt.Sprintf("%s-%s-memory.txt", r.kind, what)), r.fetch(ctx, "heap?gc=1", fmt.Sprintf("%s-%s-heap.pprof", r.kind, what)),
 			r.fetch(ctx, "goroutine?debug=1", fmt.Sprintf("%s-%s-goroutines.txt", r.kind, what)))
 	}()
 	return func() error { return <-done }

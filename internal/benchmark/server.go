@@ -38,8 +38,8 @@ type webSizes struct {
 }
 
 var fullWeb = webSizes{
-	drain: 50_000, workers: 64, batches: []int{1, 16}, crowd: 1000, foreign: 100_000, offered: 10_000, every: 2 * time.Millisecond,
-	idle: 10_000, rest: 50 * time.Second, cancels: 1000, graph: 100_000, past: 1_000_000, builds: 2000, reads: 300, log: 100 << 20,
+	drain: 20_000, workers: 64, batches: []int{1, 16}, crowd: 1000, foreign: 100_000, offered: 5000, every: 2 * time.Millisecond,
+	idle: 10_000, rest: 50 * time.Second, cancels: 1000, graph: 100_000, past: 1_000_000, builds: 2000, reads: 200, log: 100 << 20,
 	watchers: 1000, told: 200,
 }
 

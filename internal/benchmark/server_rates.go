@@ -125,7 +125,7 @@ func (l *lab) webSubmission(ctx context.Context, k kind, s *section) error {
 	for range l.rounds {
 		err := l.onRemote(ctx, k, func(r *remote) error {
 			submission := needy(l.web.graph)
-			if err := r.stock(ctx, noop, 20*l.web.offered); err != nil {
+			if err := r.stock(ctx, noop, 4*l.web.offered); err != nil {
 				return err
 			}
 			profiled := r.profile(ctx, "submission", 3*time.Second)
