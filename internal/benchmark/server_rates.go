@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"sync"
 	"time"
 
@@ -16,7 +17,7 @@ func (l *lab) webLifecycles(ctx context.Context, k kind, s *section) error {
 	for _, batch := range l.web.batches {
 		var list rates
 		var calls sample
-		var took effort
+		var took shares
 		for range l.rounds {
 			err := l.onRemote(ctx, k, func(r *remote) error {
 				rate, each, err := l.drainRemote(ctx, r, batch, &took)
@@ -32,41 +33,52 @@ func (l *lab) webLifecycles(ctx context.Context, k kind, s *section) error {
 			row.bar, row.met = "5000/s", list.median() >= 5000
 		}
 		s.rows = append(s.rows, row)
-		s.add(fmt.Sprintf("%s, lifecycles, %d at once, the server's processor time a job", k, batch), took.apart(k))
+		s.add(fmt.Sprintf("%s, lifecycles, %d at once, processor time a job", k, batch), took.text(k))
 	}
 	return nil
 }
 
-// apart tells it of one job, where that of the client is not in it.
-func (e effort) apart(k kind) string {
-	job := func(d time.Duration) string { return round(d / time.Duration(max(e.jobs, 1))) }
-	if k == onSQLite {
-		return job(e.here)
-	}
-	return job(e.here) + ", " + job(e.server) + " in the database"
+// shares is the processor time that a number of jobs took, by process.
+type shares struct {
+	server, client, database time.Duration
+	jobs                     int
 }
 
-// spending adds to the effort what the server and its database spend until the function that it gives is called.
-func (l *lab) spendingOf(r *remote, e *effort, jobs int) (func() error, error) {
-	look := func() (now effort, err error) {
-		if now.here, err = r.spent(); err != nil || r.kind == onSQLite {
+// text tells it of one job, and how many a second that allows if no processor ever waits.
+func (e shares) text(k kind) string {
+	job := func(d time.Duration) string { return round(d / time.Duration(max(e.jobs, 1))) }
+	text := fmt.Sprintf("%s in the server, %s in the client", job(e.server), job(e.client))
+	if k == onPostgres {
+		text += fmt.Sprintf(", %s in the database", job(e.database))
+	}
+	most := float64(runtime.NumCPU()) * float64(e.jobs) / max(e.server+e.client+e.database, 1).Seconds()
+	return fmt.Sprintf("%s: at most %.0f/s on %d cores", text, most, runtime.NumCPU())
+}
+
+// spendingOf adds what is spent until the function that it gives is called.
+func (l *lab) spendingOf(r *remote, e *shares, jobs int) (func() error, error) {
+	look := func() (now shares, err error) {
+		here, err := l.spent(r.kind)
+		if err != nil {
 			return now, err
 		}
-		now.server, err = l.cluster.Spent()
+		now.client, now.database = here.here, here.server
+		now.server, err = r.spent()
 		return now, err
 	}
 	before, err := look()
 	return func() error {
 		after, err := look()
-		e.here += after.here - before.here
 		e.server += after.server - before.server
+		e.client += after.client - before.client
+		e.database += after.database - before.database
 		e.jobs += jobs
 		return err
 	}, err
 }
 
 // drainRemote has workers run what waits, and gives how many jobs they ran in a second, and how long each call took.
-func (l *lab) drainRemote(ctx context.Context, r *remote, batch int, took *effort) (float64, sample, error) {
+func (l *lab) drainRemote(ctx context.Context, r *remote, batch int, took *shares) (float64, sample, error) {
 	if err := r.stock(ctx, noop, l.web.drain); err != nil {
 		return 0, nil, err
 	}

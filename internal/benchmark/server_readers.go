@@ -211,7 +211,7 @@ func (l *lab) webWatchers(ctx context.Context, k kind, s *section) error {
 			})
 		}
 		open.Wait()
-		var took effort
+		var took shares
 		over, err := l.spendingOf(r, &took, l.web.told*l.web.watchers)
 		if err != nil {
 			return err
@@ -255,7 +255,7 @@ func (l *lab) webWatchers(ctx context.Context, k kind, s *section) error {
 		}
 		s.add(fmt.Sprintf("%s, %d watchers: each hears of a build", k, l.web.watchers), each.tails())
 		s.add(fmt.Sprintf("%s, %d watchers: the last one", k, l.web.watchers), last.tails())
-		s.add(fmt.Sprintf("%s, %d watchers: the server's processor time for one event to one", k, l.web.watchers), took.apart(k))
+		s.add(fmt.Sprintf("%s, %d watchers: processor time for one event to one", k, l.web.watchers), took.text(k))
 		s.add(fmt.Sprintf("%s, %d watchers: memory of each", k, l.web.watchers), fmt.Sprintf("%.1f kB", float64(after-before)/1000/float64(l.web.watchers)))
 		return nil
 	})

@@ -12,7 +12,7 @@ import (
 // webStarts measures how soon a job reaches one of many workers that wait.
 func (l *lab) webStarts(ctx context.Context, k kind, s *section) error {
 	var list, acks sample
-	var took effort
+	var took shares
 	err := l.onRemote(ctx, k, func(r *remote) error {
 		if err := r.stock(ctx, "foreign", l.web.foreign); err != nil {
 			return err
@@ -54,7 +54,7 @@ func (l *lab) webStarts(ctx context.Context, k kind, s *section) error {
 	}
 	s.judge(fmt.Sprintf("%s, start at one of %d workers", k, l.web.crowd), list.tails(), "10 ms p99", list.at(0.99) <= 10*time.Millisecond)
 	s.add(fmt.Sprintf("%s, answer to the submission meanwhile", k), acks.tails())
-	s.add(fmt.Sprintf("%s, starts, the server's processor time a job", k), took.apart(k))
+	s.add(fmt.Sprintf("%s, starts, processor time a job", k), took.text(k))
 	return nil
 }
 
@@ -144,7 +144,7 @@ func (l *lab) webIdle(ctx context.Context, k kind, s *section) error {
 			return err
 		}
 		wait(ctx, time.After(l.web.rest/10)) // What it took to come is not measured.
-		var took effort
+		var took shares
 		over, err := l.spendingOf(r, &took, 1)
 		if err != nil {
 			return err
@@ -165,11 +165,11 @@ func (l *lab) webIdle(ctx context.Context, k kind, s *section) error {
 		if err := errors.Join(err, profiled()); err != nil {
 			return err
 		}
-		share := 100 * took.here.Seconds() / rested.Seconds()
+		share := 100 * took.server.Seconds() / rested.Seconds()
 		each := float64(most-before) / 1000 / float64(len(crew))
 		s.judge(fmt.Sprintf("%s, %d idle workers, the server's processor time", k, len(crew)), fmt.Sprintf("%.1f %% of a core", share), "5 %", share < 5)
 		if k == onPostgres {
-			s.add(fmt.Sprintf("%s, %d idle workers, the database's", k, len(crew)), fmt.Sprintf("%.1f %% of a core", 100*took.server.Seconds()/rested.Seconds()))
+			s.add(fmt.Sprintf("%s, %d idle workers, the database's", k, len(crew)), fmt.Sprintf("%.1f %% of a core", 100*took.database.Seconds()/rested.Seconds()))
 		}
 		s.judge(fmt.Sprintf("%s, %d idle workers, memory of each", k, len(crew)), fmt.Sprintf("%.1f kB (from %d MB to %d MB at most)", each, before/1e6, most/1e6), "40 kB", each <= 40)
 		stop()
