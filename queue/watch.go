@@ -55,6 +55,11 @@ type glance struct {
 // errUnread: whoever began to read did not come to an end.
 var errUnread = errors.New("unread")
 
+// serves reports whether it is what stands after that place, as of those news.
+func (g *glance) serves(after uint64, news <-chan struct{}) bool {
+	return g != nil && g.after == after && g.news == news
+}
+
 // large reports whether it is too much to be kept until there is news.
 func (g *glance) large() bool {
 	const most = 1 << 14
@@ -68,7 +73,7 @@ func (g *glance) large() bool {
 // feed reads what the feed has after a place, or waits for somebody who does.
 func (q *Queue) feed(ctx context.Context, after uint64, limit int, news <-chan struct{}) ([]Round, error) {
 	g := q.glance.Load()
-	if g == nil || g.after != after || g.news != news {
+	if !g.serves(after, news) {
 		mine := &glance{after: after, news: news, done: make(chan struct{}), err: errUnread}
 		if q.glance.CompareAndSwap(g, mine) {
 			defer close(mine.done)
@@ -80,7 +85,7 @@ func (q *Queue) feed(ctx context.Context, after uint64, limit int, news <-chan s
 		}
 		g = q.glance.Load()
 	}
-	if g != nil && g.after == after && g.news == news {
+	if g.serves(after, news) {
 		select {
 		case <-g.done:
 			if g.err == nil {

@@ -76,6 +76,18 @@ func TestWatchersOfOnePlaceShareWhatIsRead(t *testing.T) {
 			}
 			synctest.Wait()
 		}
+		// One comes late, and begins where the others began.
+		var late []uint64
+		enough := errors.New("enough")
+		err := l.Watch(ctx, from, func(r queue.Round) error {
+			if late = append(late, r.Number); len(late) == rounds {
+				return enough
+			}
+			return nil
+		})
+		if !errors.Is(err, enough) || late[0] != from+1 || late[rounds-1] != from+rounds {
+			t.Errorf("who came late saw %v after %d, and was told %v", late, from, err)
+		}
 		cancel()
 		for range watchers {
 			if err := <-ends; !errors.Is(err, context.Canceled) {
