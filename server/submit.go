@@ -76,8 +76,9 @@ type placed struct {
 
 // place asks the engine for a build, and notes at it from which round on events tell of it: a repeat must be told of all of them, too.
 func (s *Server) place(ctx context.Context, submission queue.Submission) (*placed, error) {
-	given := !submission.Build.ID.IsZero()
-	if !given {
+	// The engine names a large one itself.
+	fresh := submission.Build.ID.IsZero() && len(submission.Jobs) <= s.Queue.StageSize
+	if fresh {
 		submission.Build.ID = s.Queue.NewID()
 	}
 	round := s.Queue.Round()
@@ -86,7 +87,7 @@ func (s *Server) place(ctx context.Context, submission queue.Submission) (*place
 	if err != nil {
 		return nil, err
 	}
-	if given || receipt.Build != submission.Build.ID {
+	if !fresh || receipt.Build != submission.Build.ID {
 		recs, err := s.History.Builds(ctx, queue.BuildFilter{IDs: []job.ID{receipt.Build}, Limit: 1})
 		if err != nil {
 			return nil, &queue.RetryError{Cause: err}
