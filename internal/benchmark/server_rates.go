@@ -140,7 +140,7 @@ func (l *lab) webSubmission(ctx context.Context, k kind, s *section) error {
 			if err := r.stock(ctx, noop, 4*l.web.offered); err != nil {
 				return err
 			}
-			profiled := r.profile(ctx, "submission", 3*time.Second)
+			profiled := r.profile(ctx, "submission", 10*time.Second)
 			list, err := r.finishing(ctx, func() error {
 				began := time.Now()
 				receipt, err := r.Submit(ctx, submission)
