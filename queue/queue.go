@@ -52,8 +52,10 @@ type Queue struct {
 	end   error         // what callers are told from then on
 
 	// news is replaced at each round: closing the old one wakes whoever watches.
-	news  atomic.Pointer[chan struct{}]
-	round atomic.Uint64 // number of the last stored batch
+	news atomic.Pointer[chan struct{}]
+	// glance is what was last read of the feed.
+	glance atomic.Pointer[glance]
+	round  atomic.Uint64 // number of the last stored batch
 
 	specs    *specCache
 	leases   leases

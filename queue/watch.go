@@ -19,7 +19,7 @@ func (q *Queue) Watch(ctx context.Context, after uint64, f func(Round) error) er
 	const page = 256
 	for {
 		news := *q.news.Load()
-		rounds, err := q.Store.Feed(ctx, after, page)
+		rounds, err := q.feed(ctx, after, page, news)
 		if err != nil {
 			return err
 		}
@@ -41,6 +41,61 @@ func (q *Queue) Watch(ctx context.Context, after uint64, f func(Round) error) er
 			return err
 		}
 	}
+}
+
+// glance is what the feed has after a place, until there is news: most who watch stand at the newest round, and all of them look at once.
+type glance struct {
+	after  uint64
+	news   <-chan struct{}
+	done   chan struct{} // closed when the rest is set
+	rounds []Round
+	err    error
+}
+
+// errUnread: whoever began to read did not come to an end.
+var errUnread = errors.New("unread")
+
+// serves reports whether it is what stands after that place, as of those news.
+func (g *glance) serves(after uint64, news <-chan struct{}) bool {
+	return g != nil && g.after == after && g.news == news
+}
+
+// large reports whether it is too much to be kept until there is news.
+func (g *glance) large() bool {
+	const most = 1 << 14
+	changes := 0
+	for i := range g.rounds {
+		changes += len(g.rounds[i].Changes)
+	}
+	return changes > most
+}
+
+// feed reads what the feed has after a place, or waits for somebody who does.
+func (q *Queue) feed(ctx context.Context, after uint64, limit int, news <-chan struct{}) ([]Round, error) {
+	g := q.glance.Load()
+	if !g.serves(after, news) {
+		mine := &glance{after: after, news: news, done: make(chan struct{}), err: errUnread}
+		if q.glance.CompareAndSwap(g, mine) {
+			defer close(mine.done)
+			mine.rounds, mine.err = q.Store.Feed(ctx, after, limit)
+			if mine.large() {
+				q.glance.CompareAndSwap(mine, nil)
+			}
+			return mine.rounds, mine.err
+		}
+		g = q.glance.Load()
+	}
+	if g.serves(after, news) {
+		select {
+		case <-g.done:
+			if g.err == nil {
+				return g.rounds, nil
+			}
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}
+	return q.Store.Feed(ctx, after, limit)
 }
 
 // known reports ErrFeedAhead for a place that the owner does not know. It may have to load first.

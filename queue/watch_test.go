@@ -45,6 +45,69 @@ func TestWatchIsToldAfterTheOwnerSteppedDown(t *testing.T) {
 	})
 }
 
+// Many stand at the same place: the store is read once for all of them, whoever of them gives up meanwhile.
+func TestWatchersOfOnePlaceShareWhatIsRead(t *testing.T) {
+	t.Parallel()
+	inLab(t, func(t *testing.T, l *lab) {
+		const watchers, rounds = 50, 5
+		ctx, cancel := context.WithCancel(t.Context())
+		from := l.Round()
+		ends := make(chan error, watchers)
+		seen := make([][]uint64, watchers)
+		for i := range watchers {
+			of, give := ctx, func() {}
+			if i%10 == 0 {
+				of, give = context.WithCancel(ctx)
+			}
+			go func() {
+				ends <- l.Watch(of, from, func(r queue.Round) error {
+					seen[i] = append(seen[i], r.Number)
+					if len(seen[i]) == 2 {
+						give()
+					}
+					return nil
+				})
+			}()
+		}
+		synctest.Wait()
+		for range rounds {
+			if _, err := l.Submit(t.Context(), queue.Submission{Jobs: kindK(1)}); err != nil {
+				t.Fatal(err)
+			}
+			synctest.Wait()
+		}
+		// One comes late, and begins where the others began.
+		var late []uint64
+		enough := errors.New("enough")
+		err := l.Watch(ctx, from, func(r queue.Round) error {
+			if late = append(late, r.Number); len(late) == rounds {
+				return enough
+			}
+			return nil
+		})
+		if !errors.Is(err, enough) || late[0] != from+1 || late[rounds-1] != from+rounds {
+			t.Errorf("who came late saw %v after %d, and was told %v", late, from, err)
+		}
+		cancel()
+		for range watchers {
+			if err := <-ends; !errors.Is(err, context.Canceled) {
+				t.Error(err)
+			}
+		}
+		for i, list := range seen {
+			for k, n := range list {
+				if n != from+uint64(k)+1 {
+					t.Errorf("watcher %d saw rounds %v after %d", i, list, from)
+					break
+				}
+			}
+			if want := rounds; i%10 != 0 && len(list) != want || len(list) < 2 {
+				t.Errorf("watcher %d saw %d rounds, want %d", i, len(list), want)
+			}
+		}
+	})
+}
+
 func TestWatchFromAPlaceThatIsNotThere(t *testing.T) {
 	t.Parallel()
 	inLab(t, func(t *testing.T, l *lab) {

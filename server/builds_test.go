@@ -3,6 +3,7 @@ package server_test
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"testing"
 
 	"github.com/headrace/headrace/api"
@@ -60,6 +61,29 @@ func TestABuildFromEndToEnd(t *testing.T) {
 }
 
 // What is wrong with a submission is named, with its place, and nothing is made.
+// The engine takes a large build in pieces, and names it itself.
+func TestSubmissionLargerThanARound(t *testing.T) {
+	t.Parallel()
+	l := newLab(t)
+	jobs := make([]api.JobSpec, l.queue.StageSize+1)
+	for i := range jobs {
+		jobs[i].Name = fmt.Sprintf("job-%d", i)
+		if i > 0 {
+			jobs[i].Needs = []api.Need{{Job: fmt.Sprintf("job-%d", i/2)}}
+		}
+	}
+	before := l.queue.Round()
+	r := l.submit(jobs...)
+	if len(r.Jobs) != len(jobs) || r.Build.IsZero() || r.Round != before {
+		t.Errorf("the receipt has %d jobs, build %s, round %d; want %d jobs, round %d", len(r.Jobs), r.Build, r.Round, len(jobs), before)
+	}
+	b, err := l.Build(t.Context(), r.Build)
+	l.must(err)
+	if b.Counts == nil || b.Counts.Jobs != len(jobs) {
+		t.Errorf("the build has %+v", b.Counts)
+	}
+}
+
 func TestSubmissionsThatAreRefused(t *testing.T) {
 	t.Parallel()
 	l := newLab(t)

@@ -81,12 +81,14 @@ func (s *Server) identify(r *http.Request) (*pass, error) {
 	return p, err
 }
 
+// What all answers share: a call that is held keeps none of its own.
+var noSniff, noStore = []string{"nosniff"}, []string{"no-store"}
+
 // guarded finds out whose each request is, and lets nothing that goes wrong in one end the others.
 func (s *Server) guarded(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		h := w.Header()
-		h.Set("X-Content-Type-Options", "nosniff")
-		h.Set("Cache-Control", "no-store")
+		h["X-Content-Type-Options"], h["Cache-Control"] = noSniff, noStore
 		p, err := s.identify(r)
 		if err != nil {
 			writeProblem(w, s.told(r.Context(), err))

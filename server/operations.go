@@ -158,15 +158,18 @@ func (s *Server) raw(o operation, in, out *body, params []param, do func(http.Re
 	described := op
 	described.Path = strings.ReplaceAll(op.Path, "...}", "}") // The document knows no parameter of several parts.
 	s.api.OpenAPI().AddOperation(&described)
-	s.api.Adapter().Handle(&op, func(c huma.Context) {
-		r, plain := humago.Unwrap(c)
+	// Past huma, which has nothing to do here, and would keep a context of its own while a call is held.
+	s.mux.HandleFunc(op.Method+" "+prefix+op.Path, func(plain http.ResponseWriter, r *http.Request) {
 		w, done := s.metrics.timed(o.id, plain)
 		defer done()
 		err := s.admit(r.Context(), o.role)
 		if err == nil {
 			var ctx context.Context
 			if ctx, err = s.requested(r.Context()); err == nil {
-				err = do(w, r.WithContext(ctx))
+				if ctx != r.Context() {
+					r = r.WithContext(ctx)
+				}
+				err = do(w, r)
 			}
 		}
 		if err != nil {

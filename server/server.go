@@ -133,7 +133,10 @@ func tellProblems() {
 func (s *Server) Handler() http.Handler { return s.guarded(s.mux) }
 
 // Close has all calls that are held answered, with what there is to say, and holds none any more: before a shutdown.
-func (s *Server) Close() { s.close() }
+func (s *Server) Close() {
+	s.close()
+	s.lines.wakeAll()
+}
 
 // OpenAPI gives the document that describes the API, as JSON.
 func (s *Server) OpenAPI() ([]byte, error) { return s.api.OpenAPI().MarshalJSON() }

@@ -76,8 +76,9 @@ type placed struct {
 
 // place asks the engine for a build, and notes at it from which round on events tell of it: a repeat must be told of all of them, too.
 func (s *Server) place(ctx context.Context, submission queue.Submission) (*placed, error) {
-	given := !submission.Build.ID.IsZero()
-	if !given {
+	// The engine names a large one itself.
+	fresh := submission.Build.ID.IsZero() && len(submission.Jobs) <= s.Queue.StageSize
+	if fresh {
 		submission.Build.ID = s.Queue.NewID()
 	}
 	round := s.Queue.Round()
@@ -86,7 +87,7 @@ func (s *Server) place(ctx context.Context, submission queue.Submission) (*place
 	if err != nil {
 		return nil, err
 	}
-	if given || receipt.Build != submission.Build.ID {
+	if !fresh || receipt.Build != submission.Build.ID {
 		recs, err := s.History.Builds(ctx, queue.BuildFilter{IDs: []job.ID{receipt.Build}, Limit: 1})
 		if err != nil {
 			return nil, &queue.RetryError{Cause: err}
@@ -179,15 +180,21 @@ func readJobs(d *json.Decoder, in *api.Submission) error {
 }
 
 func readJob(d *json.Decoder, in *api.Submission) error {
-	at := fmt.Sprintf("body.jobs[%d]", len(in.Jobs))
-	if len(in.Jobs) == maxSubmissionJobs {
-		return api.Invalid(at, fmt.Sprintf("want at most %d jobs", maxSubmissionJobs))
+	n := len(in.Jobs)
+	if n == maxSubmissionJobs {
+		return api.Invalid(fmt.Sprintf("body.jobs[%d]", n), fmt.Sprintf("want at most %d jobs", maxSubmissionJobs))
 	}
-	var j api.JobSpec
-	if err := d.Decode(&j); err != nil {
-		return misread(err, at)
+	if n == cap(in.Jobs) {
+		// By half as much again: append would copy a large submission twice as often.
+		in.Jobs = slices.Grow(in.Jobs, max(n/2, 64))
 	}
-	in.Jobs = append(in.Jobs, j)
+	// In its place: a job as it is asked for has half a kilobyte.
+	in.Jobs = in.Jobs[:n+1]
+	in.Jobs[n] = api.JobSpec{}
+	if err := d.Decode(&in.Jobs[n]); err != nil {
+		in.Jobs = in.Jobs[:n]
+		return misread(err, fmt.Sprintf("body.jobs[%d]", n))
+	}
 	return nil
 }
 

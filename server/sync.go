@@ -49,8 +49,8 @@ type lines struct {
 // line is a worker that calls.
 type line struct {
 	session job.ID
-	number  uint64             // of its newest call
-	hang    context.CancelFunc // ends the call that is held
+	number  uint64                  // of its newest call
+	hang    context.CancelCauseFunc // ends the call that is held
 	seen    time.Time
 	machine *api.Machine
 	version string
@@ -61,14 +61,14 @@ type line struct {
 var errSuperseded = errors.New("superseded by a later call")
 
 // enter notes a call of a session that the engine knows. ok is false if a later one has come; else a call that is held is ended, and this
-// one when the next comes. leave must be called in the end.
-func (l *lines) enter(ctx context.Context, name string, in *api.Sync) (held context.Context, leave func(), ok bool) {
+// one when the next comes. wake ends held, too; it must be called in the end.
+func (l *lines) enter(ctx context.Context, name string, in *api.Sync) (held context.Context, wake func(), ok bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	of := l.byName[name]
 	if of == nil || of.session != in.Session {
 		if of != nil && of.hang != nil {
-			of.hang()
+			of.hang(errSuperseded)
 		}
 		of = &line{session: in.Session}
 		l.byName[name] = of
@@ -77,12 +77,11 @@ func (l *lines) enter(ctx context.Context, name string, in *api.Sync) (held cont
 		return nil, nil, false
 	}
 	if of.hang != nil {
-		of.hang()
+		of.hang(errSuperseded)
 	}
 	of.number = max(of.number, in.Number)
 	held, cancel := context.WithCancelCause(ctx)
-	hang := func() { cancel(errSuperseded) }
-	of.hang, of.seen = hang, time.Now()
+	of.hang, of.seen = cancel, time.Now()
 	if in.Machine != nil {
 		of.machine = in.Machine
 	}
@@ -109,7 +108,7 @@ func (l *lines) end(name string, session job.ID) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if of := l.byName[name]; of != nil && of.session == session && of.hang != nil {
-		of.hang()
+		of.hang(errSuperseded)
 	}
 	l.byName[name] = &line{session: session, over: true}
 }
@@ -120,6 +119,17 @@ func (l *lines) isOver(name string, session job.ID) bool {
 	defer l.mu.Unlock()
 	of := l.byName[name]
 	return of != nil && of.session == session && of.over
+}
+
+// wakeAll ends all calls that are held.
+func (l *lines) wakeAll() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, of := range l.byName {
+		if of.hang != nil {
+			of.hang(nil)
+		}
+	}
 }
 
 // call is one sync as it is worked on.
@@ -151,18 +161,19 @@ func (s *Server) sync(ctx context.Context, name string, in *api.Sync) (*api.Sync
 	if err := c.register(ctx); err != nil {
 		return nil, err
 	}
-	held, leave, ok := s.lines.enter(ctx, name, in)
+	held, wake, ok := s.lines.enter(ctx, name, in)
 	if !ok {
 		return &api.SyncReply{Superseded: true}, nil
 	}
-	defer leave()
+	defer wake()
+	in.Worker = nil // It need not be kept while the call is held.
 	if err := c.finish(ctx); err != nil {
 		return nil, err
 	}
 	if err := c.renew(ctx); err != nil {
 		return nil, err
 	}
-	err := c.answer(ctx, held)
+	err := c.answer(ctx, held, wake)
 	switch {
 	case err == nil:
 		c.reply.Wanted = s.WorkerVersion
@@ -189,8 +200,12 @@ func (c *call) check() error {
 	if !(c.in.WaitSeconds >= 0 && c.in.WaitSeconds <= 300) {
 		return api.Invalid("body.wait_seconds", "want 0 to 300")
 	}
-	c.stopping = map[attempt]bool{}
-	c.stated, c.ended = make(map[attempt]job.Lease, len(c.in.Running)), make(map[attempt]job.Lease, len(c.in.Finished))
+	if n := len(c.in.Running); n > 0 {
+		c.stated, c.stopping = make(map[attempt]job.Lease, n), map[attempt]bool{}
+	}
+	if n := len(c.in.Finished); n > 0 {
+		c.ended = make(map[attempt]job.Lease, n)
+	}
 	for i := range c.in.Running {
 		l, err := leaseOf(fmt.Sprintf("body.running[%d]", i), &c.in.Running[i].Lease)
 		if err != nil {
@@ -361,13 +376,17 @@ func spoke(now time.Time, silent float64) time.Time {
 	return now.Add(-api.Duration(min(max(silent, 0), time.Duration(job.MaxDuration).Seconds())))
 }
 
-// answer says what is to be said; if it is nothing, it waits for it.
-func (c *call) answer(ctx, held context.Context) error {
+// answer says what is to be said; if it is nothing, it waits for it until held ends, as wake makes it. Ten thousand workers wait here: each
+// context that a call would have of its own costs half a kilobyte.
+func (c *call) answer(ctx, held context.Context, wake func()) error {
 	wait := c.s.wait(c.in.WaitSeconds)
-	held, cancel := context.WithTimeout(held, wait)
-	defer cancel()
-	defer context.AfterFunc(c.s.closing, cancel)()
-	standing, forget, err := c.s.Queue.Standing(c.name, cancel)
+	if wait > 0 {
+		defer time.AfterFunc(wait, wake).Stop()
+	}
+	if c.s.closing.Err() != nil || wait <= 0 {
+		wake()
+	}
+	standing, forget, err := c.s.Queue.Standing(c.name, wake)
 	if err != nil {
 		return err
 	}

@@ -1,10 +1,25 @@
 package main
 
 import (
+	"context"
+	"fmt"
+	"os"
 	"path/filepath"
 	"testing"
 	"time"
 )
+
+// TestMain has the test program be a server, where it starts itself as one.
+func TestMain(m *testing.M) {
+	if text := os.Getenv(serverVariable); text != "" {
+		if err := serve(context.Background(), text); err != nil {
+			fmt.Fprintln(os.Stderr, "server:", err)
+			os.Exit(1)
+		}
+		return
+	}
+	m.Run()
+}
 
 // small is a lab that measures next to nothing, with all that belongs to it closed after the test.
 func small(t *testing.T) *lab {

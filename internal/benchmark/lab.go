@@ -22,6 +22,10 @@ type lab struct {
 	river string // folder of River's program
 	// watched has the server count what each statement costs.
 	watched bool
+	// parts of the section server that are measured; "": all.
+	parts string
+	// profiles is a folder for those of the server's process; "": none are made.
+	profiles string
 
 	cluster *pgtest.Cluster
 	program string // River's, once it is built

@@ -36,6 +36,7 @@ var measurements = []measurement{
 	{"held", held},
 	{"past", past},
 	{"composer", composers},
+	{"server", servers},
 }
 
 // sizes are how much is measured.
@@ -60,6 +61,7 @@ type sizes struct {
 	held         time.Duration // how long others read
 	past         int           // finished jobs
 	door         doorSizes     // of composer's queue
+	web          webSizes      // of the server
 	hasty        bool          // the server need not sync
 }
 
@@ -68,7 +70,7 @@ var full = sizes{
 	slots: 2000, drain: 100_000, rivers: map[kind]int{onSQLite: 20_000, onPostgres: 50_000}, riverSingles: 20,
 	single: 1000, chain: 50, many: 1_000_000, decided: 20_000, ahead: []int{1000, 100_000, 1_000_000}, leases: 2000,
 	waiting: []int{10_000, 100_000, 1_000_000}, bump: 100_000, cancel: 50_000,
-	tasks: 100_000, farm: []int{16, 64, 256}, held: 2 * time.Minute, past: 10_000_000, door: fullDoor,
+	tasks: 100_000, farm: []int{16, 64, 256}, held: 2 * time.Minute, past: 10_000_000, door: fullDoor, web: fullWeb,
 }
 
 // quick sizes show that a measurement works, and nothing else.
@@ -76,13 +78,19 @@ var quick = sizes{
 	window: 10 * time.Millisecond, rounds: 1, callers: []int{2},
 	slots: 20, drain: 100, rivers: map[kind]int{onSQLite: 50, onPostgres: 50}, riverSingles: 1,
 	single: 3, chain: 5, many: 1000, decided: 20, ahead: []int{100, 200}, leases: 60,
-	waiting: []int{100}, bump: 2100, cancel: 70, tasks: 300, farm: []int{4, 16}, held: time.Millisecond, past: 20_000, door: quickDoor, hasty: true,
+	waiting: []int{100}, bump: 2100, cancel: 70, tasks: 300, farm: []int{4, 16}, held: time.Millisecond, past: 20_000, door: quickDoor, web: quickWeb, hasty: true,
 }
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
-	if err := run(ctx, os.Args[1:]); err != nil {
+	err := error(nil)
+	if text := os.Getenv(serverVariable); text != "" {
+		err = serve(ctx, text)
+	} else {
+		err = run(ctx, os.Args[1:])
+	}
+	if err != nil {
 		fmt.Fprintln(os.Stderr, "benchmark:", err)
 		os.Exit(1)
 	}
@@ -123,6 +131,9 @@ func run(ctx context.Context, args []string) error {
 		l.door.pending, l.door.finished = []int{0, n}, n
 	})
 	flags.Func("held", "how long others hold a snapshot", func(s string) (err error) { l.held, err = time.ParseDuration(s); return err })
+	flags.StringVar(&l.parts, "parts", "", "names of parts of the section server, separated by commas; empty: all")
+	flags.Func("rest", "how long the server's idle workers are watched", func(s string) (err error) { l.web.rest, err = time.ParseDuration(s); return err })
+	flags.StringVar(&l.profiles, "serverprofiles", "", "folder to write profiles of the server's process to; they cost some time themselves")
 	flags.BoolVar(&l.watched, "statements", false, "tell after each measurement which statements cost PostgreSQL most; that costs some time itself")
 	profile := flags.String("cpuprofile", "", "file to write a processor profile to")
 	if err := flags.Parse(args); err != nil {
