@@ -142,4 +142,11 @@ type CachedFailure struct {
 	Channel string `json:"channel"`
 	Kind    string `json:"kind"`
 	Key     string `json:"key"`
+	System  string `json:"system,omitempty" doc:"Of the job; the verdict counts for jobs of the same alone."`
+	// Job gave the verdict.
+	Job     *job.ID `json:"job,omitempty" format:"uuid" doc:"That gave the verdict."`
+	Outcome string  `json:"outcome,omitempty"`
+	Message string  `json:"message,omitempty"`
+	At      *Time   `json:"at,omitempty" format:"date-time"`
+	Until   *Time   `json:"until,omitempty" format:"date-time" doc:"It is remembered up to then; left out: until it is cleared."`
 }

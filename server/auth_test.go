@@ -28,7 +28,10 @@ var bodies = map[string]string{
 }
 
 // free are the operations that ask for nothing of a channel: what they give is cut down to what the token may see.
-var free = map[string]bool{"list-builds": true, "list-jobs": true, "list-workers": true, "list-channels": true, "whoami": true, "watch": true, "list-schedules": true}
+var free = map[string]bool{
+	"list-builds": true, "list-jobs": true, "list-workers": true, "list-channels": true, "whoami": true, "watch": true,
+	"list-schedules": true, "list-cached-failures": true,
+}
 
 // Every operation in the document, by every role, in the token's own channel and in another's: who may not is refused, and who may is
 // not. A token of another channel finds nothing there.

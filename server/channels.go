@@ -85,20 +85,6 @@ func (s *Server) channelOperations() {
 			return nil, s.Queue.Pause(ctx, in.Name, in.Body.Kind, o.paused)
 		})
 	}
-	type failure struct {
-		Channel string `query:"channel" required:"true" maxLength:"128"`
-		Kind    string `query:"kind" required:"true" maxLength:"128"`
-		Key     string `query:"key" required:"true" maxLength:"1024"`
-	}
-	handle(s, operation{
-		id: "clear-cached-failure", method: http.MethodDelete, path: "/cached-failures", tag: "channels", role: submitter,
-		summary: "Forget a remembered failure, so that the job is run again when asked for",
-	}, func(ctx context.Context, in *failure) (*struct{}, error) {
-		if err := within(ctx, in.Channel); err != nil {
-			return nil, err
-		}
-		return nil, s.Queue.ClearFailures(ctx, job.Identity{Channel: in.Channel, Kind: in.Kind, Key: in.Key})
-	})
 }
 
 // channelFrom gives the policy that a wire's channel is.

@@ -99,7 +99,7 @@ func (l *lab) start() {
 	if err != nil {
 		l.t.Fatal(err)
 	}
-	s, err := server.New(server.Config{Queue: q, History: l.store, Depot: l.depot, Open: !l.guarded, BodyPatience: l.patience})
+	s, err := server.New(server.Config{Queue: q, History: l.store, Failures: l.store, Depot: l.depot, Open: !l.guarded, BodyPatience: l.patience})
 	if err != nil {
 		l.t.Fatal(err)
 	}
@@ -200,7 +200,7 @@ type held struct {
 
 // document is the OpenAPI document, compiled.
 var document = sync.OnceValues(func() (*described, error) {
-	s, err := server.New(server.Config{Queue: &queue.Queue{}, History: memory.New()})
+	s, err := server.New(server.Config{Queue: &queue.Queue{}, History: memory.New(), Failures: memory.New()})
 	if err != nil {
 		return nil, err
 	}

@@ -297,6 +297,7 @@ func (s *Server) operations() {
 	s.jobOperations()
 	s.workerOperations()
 	s.channelOperations()
+	s.failureOperations()
 	s.tokenOperations()
 	s.logOperations()
 	s.artifactOperations()

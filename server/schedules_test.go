@@ -45,7 +45,7 @@ func (l *clockLab) start() {
 	if l.queue, err = queue.Open(queue.Config{Store: l.store, History: l.store}); err != nil {
 		l.t.Fatal(err)
 	}
-	s, err := server.New(server.Config{Queue: l.queue, History: l.store, Open: true})
+	s, err := server.New(server.Config{Queue: l.queue, History: l.store, Failures: l.store, Open: true})
 	if err != nil {
 		l.t.Fatal(err)
 	}

@@ -20,6 +20,8 @@ import (
 type Config struct {
 	Queue   *queue.Queue
 	History queue.History
+	// Failures lists remembered failures: it is the store that History is.
+	Failures queue.Failures
 	// Log gets one line a transition; nil: none.
 	Log *slog.Logger
 	// Version is that of this program.
@@ -65,8 +67,8 @@ type Server struct {
 
 // New makes a server. Close must be called in the end.
 func New(cfg Config) (*Server, error) {
-	if cfg.Queue == nil || cfg.History == nil {
-		return nil, errors.New("new server: Queue and History must be set")
+	if cfg.Queue == nil || cfg.History == nil || cfg.Failures == nil {
+		return nil, errors.New("new server: Queue, History and Failures must be set")
 	}
 	if cfg.Log == nil {
 		cfg.Log = slog.New(slog.DiscardHandler)

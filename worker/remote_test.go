@@ -65,7 +65,7 @@ func (f *farm) start() {
 	if err != nil {
 		f.t.Fatal(err)
 	}
-	s, err := server.New(server.Config{Queue: q, History: f.store, Depot: f.depot, Open: true, WorkerVersion: f.wanted})
+	s, err := server.New(server.Config{Queue: q, History: f.store, Failures: f.store, Depot: f.depot, Open: true, WorkerVersion: f.wanted})
 	if err != nil {
 		f.t.Fatal(err)
 	}

@@ -47,7 +47,7 @@ func addFarm(root *cobra.Command) {
 	root.AddCommand(
 		newSubmit(), newBuilds(), newJobs(), newShow(), newCancel(), newRetry(), newBump(), newPause(true), newPause(false), newWorkers(),
 		newDrain(true), newDrain(false), newChannels(), newCachedFailures(),
-		newToken(),
+		newSchedules(), newToken(),
 	)
 }
 

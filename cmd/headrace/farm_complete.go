@@ -113,3 +113,15 @@ func channelNames(ctx context.Context, c *api.Client) []string {
 	names = slices.Compact(names)
 	return slices.DeleteFunc(names, func(n string) bool { return n == "" || n == "*" })
 }
+
+func scheduleNames(ctx context.Context, c *api.Client) []string {
+	all, err := c.Schedules(ctx)
+	if err != nil {
+		return nil // Completion is no place for errors.
+	}
+	var names []string
+	for i := range all {
+		names = append(names, all[i].Name+"\t"+all[i].Cron)
+	}
+	return names
+}

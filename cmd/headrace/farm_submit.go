@@ -18,18 +18,35 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// submitOptions are the flags of submit.
-type submitOptions struct {
-	serverFlags
+// buildFlags say what build a graph is to be.
+type buildFlags struct {
 	name     string
 	channel  string
 	group    string
 	priority int
 	labels   []string
 	fresh    bool
-	wait     bool
-	quiet    bool
-	colour   string
+}
+
+// define gives a command the flags.
+func (o *buildFlags) define(cmd *cobra.Command, s *serverFlags) {
+	f := cmd.Flags()
+	f.StringVar(&o.name, "name", "", "the name of the build; else that of the graph, or of the file")
+	f.StringVar(&o.channel, "channel", "", "the channel of all its jobs; else \"default\"")
+	f.StringVar(&o.group, "group", "", "the share group that it counts against")
+	wholeVar(f, &o.priority, "priority", "", 0, -job.MaxPriority, job.MaxPriority, "the higher, the sooner")
+	f.StringArrayVar(&o.labels, "label", nil, "a label of the build, `name=value`; may be repeated")
+	f.BoolVar(&o.fresh, "fresh", false, "run everything, also what succeeded before")
+	complete(cmd, "channel", s.offer(channelNames))
+}
+
+// submitOptions are the flags of submit.
+type submitOptions struct {
+	serverFlags
+	buildFlags
+	wait   bool
+	quiet  bool
+	colour string
 }
 
 const submitHelp = `Ask a farm to run the jobs of a graph file, or only the targets and what they need: a build there, whose id is printed. The file is that of
@@ -70,19 +87,13 @@ func newSubmit() *cobra.Command {
 			return o.submit(cmd, f, args)
 		},
 	}
-	o.define(cmd)
+	o.serverFlags.define(cmd)
+	o.buildFlags.define(cmd, &o.serverFlags)
 	f := cmd.Flags()
-	f.StringVar(&o.name, "name", "", "the name of the build; else that of the graph, or of the file")
-	f.StringVar(&o.channel, "channel", "", "the channel of all its jobs; else \"default\"")
-	f.StringVar(&o.group, "group", "", "the share group that it counts against")
-	wholeVar(f, &o.priority, "priority", "", 0, -job.MaxPriority, job.MaxPriority, "the higher, the sooner")
-	f.StringArrayVar(&o.labels, "label", nil, "a label of the build, `name=value`; may be repeated")
-	f.BoolVar(&o.fresh, "fresh", false, "run everything, also what succeeded before")
 	f.BoolVar(&o.wait, "wait", false, "show how it goes on until it ends, and exit as run does")
 	f.BoolVarP(&o.quiet, "quiet", "q", false, "with --wait: print failures and the summary only")
 	f.StringVar(&o.colour, "color", "auto", "with --wait: auto, always or never (NO_COLOR counts, too)")
 	complete(cmd, "color", cobra.FixedCompletions(colourWords, cobra.ShellCompDirectiveNoFileComp))
-	complete(cmd, "channel", o.offer(channelNames))
 	return cmd
 }
 
@@ -166,7 +177,7 @@ func submitTo(ctx context.Context, c *api.Client, s *api.Submission) (api.Receip
 }
 
 // submission gives what is asked of the farm.
-func (o *submitOptions) submission(w *work) (*api.Submission, error) {
+func (o *buildFlags) submission(w *work) (*api.Submission, error) {
 	labels := map[string]string{}
 	for _, pair := range o.labels {
 		name, value, ok := strings.Cut(pair, "=")

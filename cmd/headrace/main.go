@@ -238,6 +238,7 @@ Of a farm, which is a server elsewhere (--server, HEADRACE_SERVER):
   headrace cancel BUILD|JOB  cancel; retry and bump are for builds
   headrace pause CHANNEL     start nothing new there; resume, and channels, which shows and sets its policy
   headrace drain WORKER      give it nothing new; undrain
+  headrace schedules         list what it runs at certain times; set, show, run, remove
 
 ` + exitHelp,
 		Version:       version,

@@ -142,6 +142,7 @@ func (o *serveOptions) validate() error {
 type farmStore interface {
 	queue.Store
 	queue.History
+	queue.Failures
 }
 
 // openStore makes this process the owner of the store.
@@ -205,8 +206,8 @@ func (o *serveOptions) run(ctx context.Context, stdout, stderr io.Writer) (err e
 		return err
 	}
 	s.server, err = server.New(server.Config{
-		Queue: s.queue, History: store, Depot: kept, Log: s.log, Version: version, WorkerVersion: o.workerVersion, Public: o.publicRead,
-		Keep: o.keepLogs,
+		Queue: s.queue, History: store, Failures: store, Depot: kept, Log: s.log, Version: version, WorkerVersion: o.workerVersion,
+		Public: o.publicRead, Keep: o.keepLogs,
 	})
 	if err != nil {
 		return err

@@ -47,7 +47,7 @@ func newYard(t *testing.T) *yard {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, err := server.New(server.Config{Queue: q, History: store, Depot: kept, Open: true})
+	s, err := server.New(server.Config{Queue: q, History: store, Failures: store, Depot: kept, Open: true})
 	if err != nil {
 		t.Fatal(err)
 	}

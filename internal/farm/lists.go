@@ -42,11 +42,13 @@ func (f *Farm) ListBuilds(ctx context.Context, filter api.BuildFilter, limit int
 }
 
 // more says that the list goes on.
-func (f *Farm) more(more bool, limit int) error {
+func (f *Farm) more(more bool, limit int) error { return f.further(more, "older ones", limit) }
+
+func (f *Farm) further(more bool, which string, limit int) error {
 	if !more {
 		return nil
 	}
-	return f.line(f.Style.As(progress.Dim, fmt.Sprintf("there are older ones; --limit %d shows more", limit*10)))
+	return f.line(f.Style.As(progress.Dim, fmt.Sprintf("there are %s; --limit %d shows more", which, limit*10)))
 }
 
 var buildColumns = []progress.Column{

@@ -9,6 +9,7 @@ import (
 
 	"github.com/headrace/headrace/job"
 	"github.com/headrace/headrace/queue"
+	"github.com/headrace/headrace/store/codec"
 )
 
 var stateWords = [...]string{
@@ -165,6 +166,27 @@ func (s *Store) Payload(ctx context.Context, id job.ID) (queue.Payload, error) {
 		err = fmt.Errorf("job %s: %w", id, queue.ErrNotFound)
 	}
 	return p, err
+}
+
+// CachedFailures implements queue.Failures.
+func (s *Store) CachedFailures(ctx context.Context, f queue.FailureFilter) ([]job.FailureCached, error) {
+	var found []job.FailureCached
+	err := s.reading(ctx, "list cached failures", func(d *Disk) {
+		start := f.Start()
+		for _, i := range sorted(d.cached.rows, compareIdentities) {
+			if has, _ := f.Has(i); !has || compareIdentities(i, start) <= 0 {
+				continue
+			}
+			if v, err := codec.DecodeFailure(d.cached.rows[i]); err == nil && len(found) < queue.PageLimit(f.Limit) {
+				found = append(found, v)
+			}
+		}
+	})
+	return found, err
+}
+
+func compareIdentities(a, b job.Identity) int {
+	return cmp.Or(cmp.Compare(a.Channel, b.Channel), cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Key, b.Key))
 }
 
 // Dependents implements queue.History. It reads every job: this store keeps no reverse edges.

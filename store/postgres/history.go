@@ -219,6 +219,18 @@ func (r *Reader) Dependents(ctx context.Context, id job.ID) ([]job.ID, error) {
 	return ask(ctx, r, "list dependents of job", id, r.byKey, rows.ReadDependents)
 }
 
+// CachedFailures implements queue.Failures.
+func (r *Reader) CachedFailures(ctx context.Context, f queue.FailureFilter) (found []job.FailureCached, err error) {
+	err = r.moment(ctx, func(t *tables) (err error) {
+		found, err = rows.ReadFailures(t, f)
+		return err
+	})
+	if err != nil {
+		return nil, r.fail("list cached failures", err)
+	}
+	return found, nil
+}
+
 // ask reads what there is about one job or build.
 func ask[T any](
 	ctx context.Context, r *Reader, what string, id job.ID,

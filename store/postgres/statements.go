@@ -167,6 +167,11 @@ var statements = [rows.Count]statement{
 		ORDER BY k.n, f.seq DESC`},
 	rows.Failure: {sql: `SELECT k.n, f.body FROM ` + nameKeys + ` (channel, kind, key, n) JOIN headrace.cached_failure f
 		ON f.channel = k.channel AND f.kind = k.kind AND f.key = k.key ORDER BY k.n`},
+	rows.Failures: {sql: `SELECT k.n, f.channel, f.kind, f.key, f.body
+		FROM unnest($1::text[], $2::text[], $3::text[], $4::bigint[]) WITH ORDINALITY AS k (channel, kind, key, most, n)
+		CROSS JOIN LATERAL (SELECT channel, kind, key, body FROM headrace.cached_failure c
+		WHERE (c.channel, c.kind, c.key) > (k.channel, k.kind, k.key) ORDER BY c.channel, c.kind, c.key LIMIT k.most) f
+		ORDER BY f.channel, f.kind, f.key`},
 	rows.Took: {sql: `SELECT k.n, f.took, f.count FROM ` + nameKeys + ` (channel, kind, name, n)
 		CROSS JOIN LATERAL (SELECT took, count FROM headrace.took t
 		WHERE t.channel = k.channel AND t.kind = k.kind AND t.name = k.name ORDER BY t.count DESC LIMIT 1) f ORDER BY k.n`},

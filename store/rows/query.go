@@ -139,6 +139,8 @@ const (
 	Kept
 	// Failure: channel, kind, key. It gives body.
 	Failure
+	// Failures: channel, kind, key, limit. It gives channel, kind, key, body, of those after the first three, by these.
+	Failures
 	// Took: channel, kind, name. It gives took, count.
 	Took
 	// EndedBuild: id. It gives Build's columns.

@@ -421,6 +421,18 @@ func (r *Reader) Dependents(ctx context.Context, id job.ID) ([]job.ID, error) {
 	return ask(ctx, r, "list dependents of job", id, rows.ReadDependents)
 }
 
+// CachedFailures implements queue.Failures.
+func (r *Reader) CachedFailures(ctx context.Context, f queue.FailureFilter) (found []job.FailureCached, err error) {
+	err = r.long(ctx, func(db *conn) (err error) {
+		found, err = rows.ReadFailures(db, f)
+		return err
+	})
+	if err != nil {
+		return nil, r.fail("list cached failures", err)
+	}
+	return found, nil
+}
+
 // ask reads what there is about one job or build.
 func ask[T any](ctx context.Context, r *Reader, what string, id job.ID, read func(rows.Tables, job.ID) (T, error)) (v T, err error) {
 	err = r.long(ctx, func(c *conn) (err error) {

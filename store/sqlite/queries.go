@@ -126,7 +126,9 @@ var queries = [statements]string{
 	rows.AttemptResult: `SELECT result FROM attempt WHERE seq = ? AND number = ?`,
 	rows.Kept: `SELECT j.id, j.spec FROM job j JOIN ended e ON e.seq = j.seq
 		WHERE j.key = ? AND j.kind = ? AND j.channel = ? AND e.outcome = ? ORDER BY j.seq DESC LIMIT ?`,
-	rows.Failure:    `SELECT body FROM cached_failure WHERE channel = ? AND kind = ? AND key = ?`,
+	rows.Failure: `SELECT body FROM cached_failure WHERE channel = ? AND kind = ? AND key = ?`,
+	rows.Failures: `SELECT channel, kind, key, body FROM cached_failure WHERE (channel, kind, key) > (?, ?, ?)
+		ORDER BY channel, kind, key LIMIT ?`,
 	rows.Took:       `SELECT took, count FROM took WHERE channel = ? AND kind = ? AND name = ?`,
 	rows.EndedBuild: `SELECT ` + buildColumns + ` FROM build b WHERE id = ? AND outcome > 0`,
 	rows.GetAnswer:  `SELECT reply FROM answer WHERE request = ?`,

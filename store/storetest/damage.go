@@ -224,6 +224,9 @@ func testDamagedSettings(t *testing.T, p *place) {
 	ask := &queue.Query{Cached: []job.Identity{failure("a").Identity, failure("b").Identity}}
 	b := failure("b")
 	same(t, "cached", map[job.Identity]*job.FailureCached{b.Identity: &b}, lookup(t, p.Store, ask).Cached)
+	for limit := range 3 { // What cannot be read takes no place on a page.
+		same(t, "listed", []job.FailureCached{b}, listCached(t, p, queue.FailureFilter{Limit: limit}))
+	}
 
 	p.commit(t, channel("a"), worker("a"), setting("a"), failure("a"))
 	p.reopen(t)

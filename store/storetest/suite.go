@@ -11,6 +11,7 @@ import (
 type Store interface {
 	queue.Store
 	queue.History
+	queue.Failures
 }
 
 // Reopener is a place that stores are opened on, one at a time.
@@ -52,6 +53,7 @@ func Run(t *testing.T, open func(t testing.TB) Reopener) {
 		{"UsageLapses", testUsageLapses},
 		{"KeptSuccess", testKept},
 		{"CachedFailure", testCached},
+		{"CachedFailureList", testCachedList},
 		{"LearnedDuration", testLearned},
 		{"Answers", testAnswers},
 		{"Feed", testFeed},
