@@ -14,8 +14,13 @@ SEEDS ?= 300
 FIRST ?= 1
 TIME  ?= 30s
 
+# Of chaos; the seed 0 draws one.
+KILLS  ?= 100
+SEED   ?= 0
+STORES ?= sqlite,postgres
+
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check sim mutants fuzz bench bin/headrace
+.PHONY: help setup demo test check sim chaos mutants fuzz bench bin/headrace
 
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -35,6 +40,9 @@ check: ## format, vet, lint, vulnerabilities, modules, cross-builds, generated f
 
 sim: ## run the engine in virtual time: make sim SEEDS=5000 [FIRST=1]
 	go test ./internal/sim -run '^TestSeeds$$' -count=1 -timeout 0 -seeds $(SEEDS) -first $(FIRST)
+
+chaos: setup ## kill a server and its workers under load, on each store: make chaos [KILLS=100] [SEED=1] [STORES=sqlite,postgres]
+	go test ./cmd/headrace -run '^TestChaos$$' -count=1 -timeout 0 -v -chaos.kills $(KILLS) -chaos.seed $(SEED) -chaos.stores $(STORES)
 
 mutants: ## plant each known fault and see a test catch it
 	@go run ./internal/mutants
