@@ -41,7 +41,7 @@ func inKeepingLab(t *testing.T, keep time.Duration, test func(t *testing.T, l *k
 		if l.queue, err = queue.Open(queue.Config{Store: l.store, History: l.store}); err != nil {
 			t.Fatal(err)
 		}
-		s, err := New(Config{Queue: l.queue, History: l.store, Depot: l.depot, Keep: keep})
+		s, err := New(Config{Queue: l.queue, History: l.store, Failures: l.store, Depot: l.depot, Keep: keep})
 		if err != nil {
 			t.Fatal(err)
 		}
