@@ -51,6 +51,7 @@ type line struct {
 	session job.ID
 	number  uint64             // of its newest call
 	hang    context.CancelFunc // ends the call that is held
+	left    chan struct{}      // closed once the newest call, and those before it, are over
 	seen    time.Time
 	machine *api.Machine
 	version string
@@ -60,8 +61,9 @@ type line struct {
 var errSuperseded = errors.New("superseded by a later call")
 
 // enter notes a call of a session that the engine knows. ok is false if a later one has come; else a call that is held is ended, and this
-// one when the next comes. leave must be called in the end.
-func (l *lines) enter(ctx context.Context, name string, in *api.Sync) (held context.Context, leave func(), ok bool) {
+// one when the next comes. before is closed once all earlier calls are over: until then it is not known what the worker was given. leave must
+// be called in the end.
+func (l *lines) enter(ctx context.Context, name string, in *api.Sync) (held context.Context, before <-chan struct{}, leave func(), ok bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	of := l.byName[name]
@@ -69,11 +71,12 @@ func (l *lines) enter(ctx context.Context, name string, in *api.Sync) (held cont
 		if of != nil && of.hang != nil {
 			of.hang()
 		}
-		of = &line{session: in.Session}
+		of = &line{session: in.Session, left: make(chan struct{})}
+		close(of.left)
 		l.byName[name] = of
 	}
 	if in.Number != 0 && in.Number <= of.number {
-		return nil, nil, false
+		return nil, nil, nil, false
 	}
 	if of.hang != nil {
 		of.hang()
@@ -88,7 +91,13 @@ func (l *lines) enter(ctx context.Context, name string, in *api.Sync) (held cont
 	if in.Worker != nil {
 		of.version = in.Worker.Version
 	}
-	return held, func() { cancel(nil) }, true
+	earlier, left := of.left, make(chan struct{})
+	of.left = left
+	return held, earlier, func() {
+		cancel(nil)
+		<-earlier // They are not held any more.
+		close(left)
+	}, true
 }
 
 // tell adds what is known of a worker's calls.
@@ -136,13 +145,18 @@ func (s *Server) sync(ctx context.Context, name string, in *api.Sync) (*api.Sync
 	if err := c.register(ctx); err != nil {
 		return nil, err
 	}
-	held, leave, ok := s.lines.enter(ctx, name, in)
+	held, before, leave, ok := s.lines.enter(ctx, name, in)
 	if !ok {
 		return &api.SyncReply{Superseded: true}, nil
 	}
 	defer leave()
 	if err := c.finish(ctx); err != nil {
 		return nil, err
+	}
+	select {
+	case <-before:
+	case <-ctx.Done():
+		return nil, ctx.Err()
 	}
 	if err := c.renew(ctx); err != nil {
 		return nil, err
