@@ -92,11 +92,14 @@ func (c *Client) do(ctx context.Context, k *call, v any) error {
 
 func newKey() string { return rand.Text() }
 
-// again repeats f, with growing pauses, while it says that it may be.
+// again repeats f, with growing pauses, while it says that it may be. What f takes until it fails first does not count: it may be held.
 func (c *Client) again(ctx context.Context, once bool, f func() error) error {
-	deadline := time.Now().Add(c.Patience)
+	var deadline time.Time
 	for pause := 50 * time.Millisecond; ; pause = min(2*pause, 5*time.Second) {
 		err := f()
+		if deadline.IsZero() {
+			deadline = time.Now().Add(c.Patience)
+		}
 		var retry *queue.RetryError
 		if err == nil || once || !errors.As(err, &retry) || !time.Now().Add(pause).Before(deadline) {
 			return err

@@ -31,15 +31,18 @@ func (s *Server) Run(ctx context.Context) error {
 
 // keep follows what becomes of attempts, and sees to what they leave.
 func (s *Server) keep(ctx context.Context) error {
-	k := keeper{s: s}
+	k := keeper{s: s, place: s.Queue.Round()}
 	for {
 		err := k.run(ctx)
 		var retry *queue.RetryError
 		switch {
 		case ctx.Err() != nil || errors.Is(err, queue.ErrClosed):
 			return nil
-		case errors.As(err, &retry), errors.Is(err, queue.ErrFeedTruncated):
+		case errors.As(err, &retry):
 			s.Log.Warn("the keeping of logs begins anew", "err", err)
+		case errors.Is(err, queue.ErrFeedTruncated):
+			s.Log.Warn("the keeping of logs begins anew", "err", err)
+			k.place = s.Queue.Round()
 		default:
 			s.Log.Error("the keeping of logs begins anew", "err", err)
 		}
@@ -55,8 +58,9 @@ func (s *Server) keep(ctx context.Context) error {
 
 // keeper follows what becomes of attempts.
 type keeper struct {
-	s   *Server
-	due []sealing // in order
+	s     *Server
+	place uint64    // in the feed: what comes after it is to be followed, also by a run that begins anew
+	due   []sealing // in order
 }
 
 type sealing struct {
@@ -68,17 +72,17 @@ type sealing struct {
 const tick = time.Second
 
 func (k *keeper) run(ctx context.Context) error {
-	place, tidied := k.s.Queue.Round(), time.Now()
+	tidied := time.Now()
 	if err := k.leftovers(ctx); err != nil {
 		return err
 	}
 	for {
 		watched, cancel := context.WithTimeout(ctx, tick)
-		err := k.s.Queue.Watch(watched, place, func(r queue.Round) error {
+		err := k.s.Queue.Watch(watched, k.place, func(r queue.Round) error {
 			for _, c := range r.Changes {
 				k.follow(ctx, c)
 			}
-			place = r.Number
+			k.place = r.Number
 			return nil
 		})
 		pause := watched.Err() != nil && ctx.Err() == nil
@@ -159,7 +163,8 @@ func (k *keeper) expire(ctx context.Context, h *depot.Holding) error {
 	return k.s.Depot.Remove(ctx, h.Job)
 }
 
-// leftovers seals what an earlier life of this server left open, and whose attempt is over.
+// leftovers seals what an earlier life of this server left open, and whose attempt is over: not at once, as while no server was there no
+// worker could send the rest.
 func (k *keeper) leftovers(ctx context.Context) error {
 	list, _, err := k.s.Depot.List(ctx)
 	if err != nil {
@@ -177,7 +182,7 @@ func (k *keeper) leftovers(ctx context.Context) error {
 			if err == nil && held.Lease.Attempt == n {
 				continue
 			}
-			k.seal(ctx, depot.Attempt{Job: h.Job, Number: n})
+			k.later(depot.Attempt{Job: h.Job, Number: n})
 		}
 	}
 	return nil

@@ -7,10 +7,14 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"runtime"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/headrace/headrace/api"
+	"github.com/headrace/headrace/depot"
 	"github.com/headrace/headrace/job"
 )
 
@@ -104,6 +108,37 @@ func TestLogs(t *testing.T) {
 	}
 	if _, err := l.AppendLog(ctx, wrong, 19, []byte("lie")); !errors.Is(err, job.ErrLeaseLost) {
 		t.Errorf("late, with another token: %v", err)
+	}
+}
+
+// While no server is there nothing can be sent: so the next one takes the rest of what has ended before it.
+func TestLogIsStillOpenAfterARestart(t *testing.T) {
+	t.Parallel()
+	l := newLab(t)
+	ctx := t.Context()
+	other, gone := l.startedBy("other")
+	if _, err := l.AppendLog(ctx, l.leaseOf(gone), 0, []byte("gone\n")); err != nil {
+		t.Fatal(err)
+	}
+	other.sync(api.Sync{Finished: []api.Finished{{Lease: gone.Lease, Outcome: "succeeded"}}})
+	w, s := l.started()
+	if _, err := l.AppendLog(ctx, l.leaseOf(s), 0, []byte("one\n")); err != nil {
+		t.Fatal(err)
+	}
+	w.sync(api.Sync{Finished: []api.Finished{{Lease: s.Lease, Outcome: "succeeded"}}})
+	l.restart()
+	// What is taken away now the server sees to after what it found.
+	l.must(l.queue.DeleteJob(ctx, gone.Job))
+	for deadline, there := time.Now().Add(time.Minute), true; there; runtime.Gosched() {
+		list, _, err := l.depot.List(ctx)
+		l.must(err)
+		there = slices.ContainsFunc(list, func(h depot.Holding) bool { return h.Job == gone.Job })
+		if time.Now().After(deadline) {
+			t.Fatal("what a deleted job left is still there")
+		}
+	}
+	if size, err := l.AppendLog(ctx, l.leaseOf(s), 4, []byte("two\n")); size != 8 || err != nil {
+		t.Errorf("the rest of a log after a restart: %d, %v", size, err)
 	}
 }
 

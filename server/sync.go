@@ -51,6 +51,7 @@ type line struct {
 	session job.ID
 	number  uint64                  // of its newest call
 	hang    context.CancelCauseFunc // ends the call that is held
+	left    chan struct{}           // closed once the newest call, and those before it, are over
 	seen    time.Time
 	machine *api.Machine
 	version string
@@ -60,9 +61,17 @@ type line struct {
 // errSuperseded ends a call after which a later one has come.
 var errSuperseded = errors.New("superseded by a later call")
 
+// entered is a call that is let in.
+type entered struct {
+	held   context.Context //nolint:containedctx // of this call alone
+	wake   func()          // ends held
+	before <-chan struct{} // closed once all earlier calls are over: until then it is not known what the worker was given
+	leave  func()          // must be called in the end
+}
+
 // enter notes a call of a session that the engine knows. ok is false if a later one has come; else a call that is held is ended, and this
-// one when the next comes. wake ends held, too; it must be called in the end.
-func (l *lines) enter(ctx context.Context, name string, in *api.Sync) (held context.Context, wake func(), ok bool) {
+// one when the next comes.
+func (l *lines) enter(ctx context.Context, name string, in *api.Sync) (e entered, ok bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	of := l.byName[name]
@@ -70,11 +79,12 @@ func (l *lines) enter(ctx context.Context, name string, in *api.Sync) (held cont
 		if of != nil && of.hang != nil {
 			of.hang(errSuperseded)
 		}
-		of = &line{session: in.Session}
+		of = &line{session: in.Session, left: make(chan struct{})}
+		close(of.left)
 		l.byName[name] = of
 	}
-	if in.Number != 0 && in.Number <= of.number {
-		return nil, nil, false
+	if in.Number != 0 && in.Number < of.number { // The same one again is a repeat, whose answer was lost.
+		return entered{}, false
 	}
 	if of.hang != nil {
 		of.hang(errSuperseded)
@@ -88,7 +98,14 @@ func (l *lines) enter(ctx context.Context, name string, in *api.Sync) (held cont
 	if in.Worker != nil {
 		of.version = in.Worker.Version
 	}
-	return held, func() { cancel(nil) }, true
+	earlier, left := of.left, make(chan struct{})
+	of.left = left
+	wake := func() { cancel(nil) }
+	return entered{held: held, wake: wake, before: earlier, leave: func() {
+		wake()
+		<-earlier // They are not held any more.
+		close(left)
+	}}, true
 }
 
 // tell adds what is known of a worker's calls.
@@ -161,24 +178,29 @@ func (s *Server) sync(ctx context.Context, name string, in *api.Sync) (*api.Sync
 	if err := c.register(ctx); err != nil {
 		return nil, err
 	}
-	held, wake, ok := s.lines.enter(ctx, name, in)
+	e, ok := s.lines.enter(ctx, name, in)
 	if !ok {
 		return &api.SyncReply{Superseded: true}, nil
 	}
-	defer wake()
+	defer e.leave()
 	in.Worker = nil // It need not be kept while the call is held.
 	if err := c.finish(ctx); err != nil {
 		return nil, err
 	}
+	select {
+	case <-e.before:
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
 	if err := c.renew(ctx); err != nil {
 		return nil, err
 	}
-	err := c.answer(ctx, held, wake)
+	err := c.answer(ctx, e.held, e.wake)
 	switch {
 	case err == nil:
 		c.reply.Wanted = s.WorkerVersion
 		return &c.reply, nil
-	case errors.Is(context.Cause(held), errSuperseded) && ctx.Err() == nil:
+	case errors.Is(context.Cause(e.held), errSuperseded) && ctx.Err() == nil:
 		return &api.SyncReply{Superseded: true}, nil
 	}
 	return nil, err

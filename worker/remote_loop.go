@@ -499,17 +499,26 @@ func (r *Remote) bequeath(f *api.Finished) {
 	}
 }
 
+// lastNumber is above the number of any call that a process made of its own: so what it sent before it was killed, and comes late, counts
+// for nothing.
+const lastNumber = 1 << 52
+
 // conclude ends a session of an earlier process, once its attempts have ended: also those of which that process had not heard yet.
 func (r *Remote) conclude(ctx context.Context, session job.ID) error {
-	for {
+	// Later ones go higher.
+	for number := lastNumber + uint64(time.Now().UnixMicro()); ; number++ {
 		r.mu.Lock()
 		finished, _ := r.finishedLocked()
 		r.mu.Unlock()
 		called, cancel := context.WithTimeout(ctx, callPatience)
-		reply, err := r.Client.Sync(called, r.worker.Name, &api.Sync{Version: api.ProtocolVersion, Session: session, Finished: finished})
+		reply, err := r.Client.Sync(called, r.worker.Name, &api.Sync{Version: api.ProtocolVersion, Session: session, Number: number, Finished: finished})
 		cancel()
 		if err != nil {
 			return err
+		}
+		if reply.Superseded {
+			number += lastNumber // The clock was set back since somebody tried before.
+			continue
 		}
 		r.mu.Lock()
 		for i := range reply.Acknowledged {
