@@ -87,6 +87,7 @@ func servers(ctx context.Context, l *lab) (section, error) {
 			}
 			for i := range s.rows[before:] {
 				s.rows[before+i].value += "; load " + load
+				fmt.Fprintf(os.Stderr, "        %s: %s\n", s.rows[before+i].what, s.rows[before+i].value) // It takes long.
 			}
 		}
 	}

@@ -134,6 +134,7 @@ func (l *lab) drainRemote(ctx context.Context, r *remote, batch int, took *share
 // webSubmission measures a large submission, and what a worker feels of it.
 func (l *lab) webSubmission(ctx context.Context, k kind, s *section) error {
 	var took, finishes, slowest sample
+	var spent shares
 	for range l.rounds {
 		err := l.onRemote(ctx, k, func(r *remote) error {
 			submission := needy(l.web.graph)
@@ -142,13 +143,17 @@ func (l *lab) webSubmission(ctx context.Context, k kind, s *section) error {
 			}
 			profiled := r.profile(ctx, "submission", 10*time.Second)
 			list, err := r.finishing(ctx, func() error {
+				over, err := l.spendingOf(r, &spent, l.web.graph)
+				if err != nil {
+					return err
+				}
 				began := time.Now()
 				receipt, err := r.Submit(ctx, submission)
 				took = append(took, time.Since(began))
 				if err == nil && len(receipt.Jobs) != l.web.graph {
 					err = fmt.Errorf("the receipt tells of %d jobs", len(receipt.Jobs))
 				}
-				return err
+				return errors.Join(err, over())
 			})
 			if len(list) > 0 {
 				finishes, slowest = append(finishes, list...), append(slowest, list.at(1))
@@ -160,6 +165,7 @@ func (l *lab) webSubmission(ctx context.Context, k kind, s *section) error {
 		}
 	}
 	s.judge(fmt.Sprintf("%s, submission of %d jobs", k, l.web.graph), took.span(), "5 s", took.at(0.5) < 5*time.Second)
+	s.add(fmt.Sprintf("%s, submission, processor time a job, the finishes' included", k), spent.text(k))
 	if len(slowest) > 0 {
 		s.add(fmt.Sprintf("%s, finishes meanwhile", k), finishes.tails()+"; slowest "+slowest.span())
 	}
