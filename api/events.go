@@ -74,6 +74,22 @@ func (c *Client) Events(ctx context.Context, w Watch, after uint64, f func(Event
 	}
 }
 
+// Place gives the newest place of the feed: events after it tell of all that happens from now on.
+func (c *Client) Place(ctx context.Context) (uint64, error) {
+	var newest uint64
+	there := errors.New("it is there")
+	err := c.again(ctx, false, func() error {
+		return c.events(ctx, &call{method: http.MethodGet, path: "/events"}, func(_ Event, place uint64) error {
+			newest = place
+			return there
+		})
+	})
+	if errors.Is(err, there) {
+		return newest, nil
+	}
+	return 0, err
+}
+
 // errCut says that a stream ended, as all do some time.
 var errCut = errors.New("the stream of events was cut off")
 

@@ -131,6 +131,11 @@ func (s *serverFlags) token(cmd *cobra.Command) (string, error) {
 			return "", nil
 		}
 	}
+	return readToken(file, from)
+}
+
+// readToken reads the token in a file.
+func readToken(file, from string) (string, error) {
 	f, err := os.Open(file)
 	if err != nil {
 		return "", usage("%s: %q: %v", from, file, cause(err))

@@ -40,7 +40,7 @@ other builds need is left alone, unless --force is given.
 		Example: `  headrace cancel nightly
   headrace cancel nightly/test --force`,
 		Args:              arguments(1, 1),
-		ValidArgsFunction: s.offerFirst(liveBuildNames),
+		ValidArgsFunction: s.offerNamed(liveBuildNames),
 		RunE: s.onFarm(roleSubmit, func(ctx context.Context, f *farm.Farm, args []string) error {
 			n, err := f.Find(ctx, args[0])
 			switch {

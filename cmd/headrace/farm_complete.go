@@ -1,13 +1,16 @@
 package main
 
 import (
+	"cmp"
 	"context"
+	"os"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/headrace/headrace/api"
 	"github.com/headrace/headrace/internal/progress"
+	"github.com/headrace/headrace/job"
 	"github.com/spf13/cobra"
 )
 
@@ -46,6 +49,74 @@ func (s *serverFlags) offerFirst(list lister) cobra.CompletionFunc {
 		}
 		return s.offer(list)(cmd, args, begun)
 	}
+}
+
+// offerNamed completes the first argument, which names a build or, as BUILD/NAME or by its id, a job.
+func (s *serverFlags) offerNamed(builds lister) cobra.CompletionFunc {
+	return func(cmd *cobra.Command, args []string, begun string) ([]cobra.Completion, cobra.ShellCompDirective) {
+		return s.offerFirst(func(ctx context.Context, c *api.Client) []string {
+			return append(builds(ctx, c), jobsBegun(ctx, c, begun)...)
+		})(cmd, args, begun)
+	}
+}
+
+// offerJob completes the first argument where that names a job of a farm, if one is known; else it is a graph file.
+func (s *serverFlags) offerJob(file cobra.CompletionFunc) cobra.CompletionFunc {
+	return func(cmd *cobra.Command, args []string, begun string) ([]cobra.Completion, cobra.ShellCompDirective) {
+		if len(args) > 0 || !cmd.Flags().Changed("server") && os.Getenv(serverEnv) == "" {
+			return file(cmd, args, begun)
+		}
+		jobs, directive := s.offer(func(ctx context.Context, c *api.Client) []string { return jobsBegun(ctx, c, begun) })(cmd, args, begun)
+		if len(jobs) > 0 {
+			return jobs, directive
+		}
+		builds, directive := s.offer(func(ctx context.Context, c *api.Client) []string {
+			names := buildNames(ctx, c)
+			for i := range names {
+				word, about, _ := strings.Cut(names[i], "\t")
+				names[i] = word + "/\t" + about
+			}
+			return names
+		})(cmd, args, begun)
+		if len(builds) > 0 {
+			return builds, directive | cobra.ShellCompDirectiveNoSpace // The name of a job follows.
+		}
+		return file(cmd, args, begun)
+	}
+}
+
+// jobsBegun gives the jobs that BUILD/... begins to name, and those whose id begins so.
+func jobsBegun(ctx context.Context, c *api.Client, begun string) []string {
+	var names []string
+	add := func(f api.JobFilter, word func(j *api.Job) string) {
+		f.Limit = completed
+		page, err := c.Jobs(ctx, f)
+		if err != nil {
+			return // Completion is no place for errors.
+		}
+		for i := range page.Items {
+			j := &page.Items[i]
+			names = append(names, word(j)+"\t"+cmp.Or(j.Outcome, j.State))
+		}
+	}
+	for i, char := range begun {
+		if char != '/' || i == 0 {
+			continue
+		}
+		id, err := job.ParseID(begun[:i])
+		if err != nil {
+			page, err := c.Builds(ctx, api.BuildFilter{Name: begun[:i], Limit: 1})
+			if err != nil || len(page.Items) == 0 {
+				continue
+			}
+			id = page.Items[0].ID
+		}
+		add(api.JobFilter{Build: id, Prefix: begun[i+1:]}, func(j *api.Job) string { return begun[:i+1] + j.Name })
+	}
+	if len(begun) >= 4 && strings.Trim(begun, "0123456789abcdef-") == "" {
+		add(api.JobFilter{}, func(j *api.Job) string { return j.ID.String() })
+	}
+	return names
 }
 
 // completed is how many builds are looked at.

@@ -131,7 +131,7 @@ With --json it is one object: build and jobs, or job and attempts.
   headrace show nightly/test
   headrace show 7b3d90aa --json`,
 		Args:              arguments(1, 1),
-		ValidArgsFunction: s.offerFirst(buildNames),
+		ValidArgsFunction: s.offerNamed(buildNames),
 		RunE: s.onFarm(roleRead, func(ctx context.Context, f *farm.Farm, args []string) error {
 			n, err := f.Find(ctx, args[0])
 			switch {

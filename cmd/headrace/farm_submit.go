@@ -123,7 +123,7 @@ func (o *submitOptions) submit(cmd *cobra.Command, f *farm.Farm, args []string) 
 		return err
 	}
 	if o.wait {
-		r := farmRun{farm: f, work: w, submission: s, json: o.json, quiet: o.quiet, colour: o.colour, keepGoing: true}
+		r := farmRun{farm: f, work: w, command: o.commandOn(cmd), submission: s, json: o.json, quiet: o.quiet, colour: o.colour, keepGoing: true}
 		return advised(r.run(cmd), f.Client, roleSubmit)
 	}
 	receipt, err := submitTo(cmd.Context(), f.Client, s)

@@ -18,8 +18,10 @@ import (
 
 // farmRun is a build of a farm that somebody waits for, from its submission to its end.
 type farmRun struct {
-	farm       *farm.Farm
-	work       *work
+	farm *farm.Farm
+	work *work
+	// command says how to call a command of headrace for the same server.
+	command    func(verb, what string) string
 	submission *api.Submission
 	json       bool
 	quiet      bool
@@ -61,7 +63,7 @@ func (o *runOptions) runAway(cmd *cobra.Command, s *serverFlags) error {
 		return err
 	}
 	r := farmRun{
-		farm: f, work: w, submission: submission, json: o.json, quiet: o.quiet, colour: o.colour, keepGoing: o.keepGoing, owned: true,
+		farm: f, work: w, command: s.commandOn(cmd), submission: submission, json: o.json, quiet: o.quiet, colour: o.colour, keepGoing: o.keepGoing, owned: true,
 	}
 	return advised(r.run(cmd), f.Client, roleSubmit)
 }
@@ -105,6 +107,7 @@ func (r *farmRun) run(cmd *cobra.Command) error {
 	follow := farm.Follow{
 		Client: r.farm.Client, Build: receipt.Build, Members: r.work.members(), Receipt: receipt.Jobs, Round: receipt.Round, Tell: r.relay.Event,
 	}
+	follow.See = func(id job.ID) string { return r.command("logs", id.String()) }
 	follow.OnFailure = func(name string) { r.onFailure(whole, &follow, name) }
 	build, counts, err := follow.Run(ctx)
 	stopShowing()
@@ -186,7 +189,7 @@ func (r *farmRun) conclude(b *api.Build, counts *farm.Counts, began time.Time, e
 	case interrupted && (cancelled || err != nil):
 		e.Outcome, e.Code = "interrupted", exitInterrupted
 		if !cancelled {
-			r.relay.Event(progress.Notice{Text: "the build goes on; see: headrace show " + r.submission.ID.String()})
+			r.relay.Event(progress.Notice{Text: "the build goes on; see: " + r.command("show", r.submission.ID.String())})
 		}
 	case err != nil:
 		e.Outcome, e.Code = "aborted", exitMachine

@@ -1,6 +1,10 @@
 package main
 
-import "strings"
+import (
+	"strings"
+
+	"github.com/spf13/cobra"
+)
 
 // command gives a command line about the file, for a person to copy: headrace VERB FILE [NAME].
 func (p place) command(verb string, names ...string) string {
@@ -33,4 +37,15 @@ func shellWord(s string) string {
 		return s
 	}
 	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
+}
+
+// commandOn says how to call a command for the server, and with the token, that this command was given by flags.
+func (s *serverFlags) commandOn(cmd *cobra.Command) func(verb, what string) string {
+	line := ""
+	for _, flag := range []string{"server", "token-file"} {
+		if f := cmd.Flags().Lookup(flag); f.Changed {
+			line += " --" + flag + " " + shellWord(f.Value.String())
+		}
+	}
+	return func(verb, what string) string { return "headrace " + verb + line + " " + shellWord(what) }
 }

@@ -50,7 +50,7 @@ offset (in the log, in bytes), text, or bytes (in base64) where that is no UTF-8
   headrace logs build.yaml test -f --tail 10
   headrace logs --server https://farm.example nightly/test -f`,
 		Args:              arguments(1, 2),
-		ValidArgsFunction: completeJobs(1, false),
+		ValidArgsFunction: away.offerJob(completeJobs(1, false)),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if remote, err := away.instead(cmd, args, "logs"); err != nil || remote {
 				if err != nil {

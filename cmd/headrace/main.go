@@ -115,6 +115,12 @@ func noteHelp(root *cobra.Command) *error {
 	return &fault
 }
 
+// completionExamples load completions into a shell.
+var completionExamples = map[string]string{
+	"bash": "source <(headrace completion bash)", "zsh": "source <(headrace completion zsh)", "fish": "headrace completion fish | source",
+	"powershell": "headrace completion powershell | Out-String | Invoke-Expression",
+}
+
 // strict has the commands that cobra brings along refuse what they do not know, as all others do: they would print their own help,
 // and call that a success.
 func strict(root *cobra.Command) {
@@ -138,6 +144,11 @@ func strict(root *cobra.Command) {
 					known = append(known, shell.Name())
 				}
 				return usage("completion %q: want one of %s", strings.Join(args, " "), strings.Join(known, ", "))
+			}
+			c.Long, c.Example = strings.TrimSpace(c.Long)+"\n\n"+exitHelp, "  source <(headrace completion bash)"
+			for _, shell := range c.Commands() {
+				shell.Long = strings.TrimSpace(shell.Long) + "\n\n" + exitHelp
+				shell.Example = "  " + completionExamples[shell.Name()]
 			}
 		}
 	}
@@ -241,6 +252,9 @@ Of a farm, which is a server elsewhere (--server, HEADRACE_SERVER):
   headrace schedules         list what it runs at certain times; set, show, run, remove
 
 ` + exitHelp,
+		Example: `  headrace run build.yaml
+  headrace why build.yaml test
+  headrace submit build.yaml --wait`,
 		Version:       version,
 		SilenceUsage:  true,
 		SilenceErrors: true,

@@ -16,10 +16,9 @@ func newMan() *cobra.Command {
 		Short: "Write the manual pages into a folder",
 		Long: `Write a manual page for each command into a folder, which is made if it is not there.
 
-  headrace man /usr/local/share/man/man1
-
 ` + exitHelp,
-		Args: arguments(1, 1),
+		Example: "  headrace man /usr/local/share/man/man1",
+		Args:    arguments(1, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := os.MkdirAll(args[0], 0o755); err != nil {
 				return fmt.Errorf("make the folder: %v", err)

@@ -11,10 +11,9 @@ func newSchema() *cobra.Command {
 		Short: "Print the JSON Schema of graph files",
 		Long: `Print the JSON Schema (draft 2020-12) of graph files, for editors and checkers.
 
-  headrace schema > headrace.schema.json
-
 ` + exitHelp,
-		Args: arguments(0, 0),
+		Example: "  headrace schema > headrace.schema.json",
+		Args:    arguments(0, 0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			_, err := cmd.OutOrStdout().Write(graph.Schema())
 			return err

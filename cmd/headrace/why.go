@@ -43,7 +43,7 @@ a job that runs or has ended, the job.
 		Example: `  headrace why build.yaml test
   headrace why --server https://farm.example nightly/test`,
 		Args:              arguments(1, 2),
-		ValidArgsFunction: completeJobs(1, false),
+		ValidArgsFunction: away.offerJob(completeJobs(1, false)),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if remote, err := away.instead(cmd, args, "why"); err != nil || remote {
 				if err != nil {

@@ -38,6 +38,7 @@ type workerOptions struct {
 	config      string
 	server      string
 	tokenFile   string
+	tokenGiven  bool // by the flag: else HEADRACE_TOKEN goes before the file
 	name        string
 	systems     []string
 	forceSystem bool
@@ -74,7 +75,8 @@ SIGTERM or Ctrl-C has it take nothing new, finish what runs, hand back what stil
 back at once, and a third one, or Ctrl-\, does not wait for jobs that do not heed SIGTERM. If the server wants another version of headrace, it takes
 nothing new, finishes what runs, and ends with code 4.
 
-The token is in the file of --token-file, or in HEADRACE_TOKEN; its role is work. Each other flag can also be given by a variable of the
+The token is in the file of --token-file, in HEADRACE_TOKEN, or in the file of HEADRACE_TOKEN_FILE or of --config; the first of these counts.
+Its role is work. Each other flag can also be given by a variable of the
 environment, as HEADRACE_SERVER for --server, or in the TOML file that --config names, as server = "...". A flag counts more than a
 variable, a variable more than the file. Jobs run as the user of the worker, in the folder where it was started.
 
@@ -83,6 +85,7 @@ variable, a variable more than the file. Jobs run as the user of the worker, in 
   headrace worker --server unix:///run/headrace/socket --name big1 --system x86_64-linux,i686-linux --features kvm,big-parallel --slots 8`,
 		Args: arguments(0, 0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			o.tokenGiven = cmd.Flags().Changed("token-file")
 			if err := settle(cmd, o.config, "config", "help"); err != nil {
 				return err
 			}
@@ -95,7 +98,7 @@ variable, a variable more than the file. Jobs run as the user of the worker, in 
 	f := cmd.Flags()
 	f.StringVar(&o.config, "config", "", "read what is not given otherwise from this TOML `file`")
 	f.StringVar(&o.server, "server", "", "the server's `URL`: http://HOST:PORT, https://HOST:PORT or unix:///PATH")
-	f.StringVar(&o.tokenFile, "token-file", "", "the `file` with the token; else that of HEADRACE_TOKEN")
+	f.StringVar(&o.tokenFile, "token-file", "", "the `file` with the token")
 	f.StringVar(&o.name, "name", "", "the worker's `name`, which no other has")
 	f.StringSliceVar(&o.systems, "system", nil, "take jobs for these `systems`, as in x86_64-linux")
 	f.BoolVar(&o.forceSystem, "force-system", false, "also if this machine is another system, as where it emulates one")
@@ -162,20 +165,26 @@ func (o *workerOptions) validate() error {
 	return nil
 }
 
+// token reads the token, as the other commands do; "": there is none.
+func (o *workerOptions) token() (string, error) {
+	t := strings.TrimSpace(os.Getenv(tokenEnv))
+	switch {
+	case t != "" && !o.tokenGiven:
+		return checkToken(t, tokenEnv)
+	case o.tokenFile == "" && !o.tokenGiven:
+		return "", nil
+	}
+	return readToken(o.tokenFile, "token-file")
+}
+
 // client makes a client of the server.
 func (o *workerOptions) client() (*api.Client, error) {
-	token := strings.TrimSpace(os.Getenv("HEADRACE_TOKEN"))
-	if o.tokenFile != "" {
-		text, err := os.ReadFile(o.tokenFile)
-		if err != nil {
-			return nil, usage("token-file: %v", err)
-		}
-		if token = strings.TrimSpace(string(text)); token == "" || strings.ContainsAny(token, " \r\n\t") {
-			return nil, usage("token-file: %s holds no token: want it alone on one line", o.tokenFile)
-		}
+	token, err := o.token()
+	if err != nil {
+		return nil, err
 	}
 	// No job is to find it in its environment.
-	if err := os.Unsetenv("HEADRACE_TOKEN"); err != nil {
+	if err := os.Unsetenv(tokenEnv); err != nil {
 		return nil, err
 	}
 	c, err := api.NewClient(strings.TrimRight(o.server, "/"), token)
@@ -307,7 +316,7 @@ func (o *workerOptions) refused(err error) error {
 	case errors.Is(err, job.ErrWorkerLive):
 		err = fmt.Errorf("another process works under the name %q: stop it, or give this one a name of its own; one that has died without a word is forgotten after a minute", o.name)
 	case errors.Is(err, api.ErrUnauthorized):
-		err = fmt.Errorf("the server %s does not know this worker: %v; give a token with the role work by --token-file or in HEADRACE_TOKEN", o.server, err)
+		err = fmt.Errorf("the server %s does not know this worker: %v; give a token with the role work by --token-file, or in HEADRACE_TOKEN or HEADRACE_TOKEN_FILE", o.server, err)
 	case errors.Is(err, api.ErrForbidden), errors.Is(err, api.ErrVersion):
 		err = fmt.Errorf("the server %s refuses this worker: %v", o.server, err)
 	case errors.As(err, &p):

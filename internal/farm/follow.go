@@ -37,6 +37,8 @@ type Follow struct {
 	OnFailure func(name string)
 	// Linger: what runs when the build ends is waited for. It may be set by OnFailure.
 	Linger bool
+	// See says how to see the whole log of a job that did not succeed; nil: it is not told.
+	See func(id job.ID) string
 	// GiveUp is for how long the server may be away; 0: ten minutes.
 	GiveUp time.Duration
 
@@ -47,6 +49,7 @@ type Follow struct {
 	left   int
 	moved  time.Time // when there was news
 	told   string    // why nothing runs, as it was told last
+	tails  int       // how many logs were looked at
 }
 
 // glimpse is what was last seen of a job.
@@ -122,7 +125,10 @@ func (f *Follow) watch(ctx context.Context, counts *Counts) (api.Build, error) {
 		case errors.Is(err, errEnded):
 			continue
 		case errors.Is(err, queue.ErrFeedTruncated), errors.Is(err, queue.ErrFeedAhead):
-			f.Round = 0 // Whatever the server has now.
+			// From now on; what has been is looked at next.
+			if place, err := f.Client.Place(ctx); err == nil {
+				f.Round = place
+			}
 		case !errors.As(err, &retry) || time.Since(heard) > cmp.Or(f.GiveUp, 10*time.Minute):
 			return build, err
 		case !away && time.Since(heard) > lookEvery: // A stream that ends is no news.
@@ -195,7 +201,7 @@ func (f *Follow) heed(ctx context.Context, e *api.Event, counts *Counts) error {
 			continue
 		}
 		for _, i := range f.places[*c.Job] {
-			if f.change(i, *c.Job, c, e.At, counts) {
+			if f.change(ctx, i, c, e.At, counts) {
 				unknown = append(unknown, *c.Job)
 			}
 		}
@@ -224,8 +230,8 @@ func (f *Follow) heed(ctx context.Context, e *api.Event, counts *Counts) error {
 }
 
 // change tells a change of the i-th job; ask: the job has to be looked up for that.
-func (f *Follow) change(i int, id job.ID, c *api.Change, at time.Time, counts *Counts) (ask bool) {
-	g := &f.last[i]
+func (f *Follow) change(ctx context.Context, i int, c *api.Change, at time.Time, counts *Counts) (ask bool) {
+	g, id := &f.last[i], *c.Job
 	if g.done {
 		return false
 	}
@@ -252,7 +258,7 @@ func (f *Follow) change(i int, id job.ID, c *api.Change, at time.Time, counts *C
 		if c.Outcome != job.Succeeded.String() || g.start.IsZero() {
 			return true
 		}
-		f.end(i, &api.Job{
+		f.end(ctx, i, &api.Job{
 			ID: id, State: "done", Outcome: c.Outcome, Detail: c.Detail, Message: c.Message, Attempts: c.Attempt, Started: &g.start, Ended: &at,
 		}, counts)
 	default:
@@ -365,17 +371,18 @@ func (f *Follow) see(ctx context.Context, i int, j *api.Job, counts *Counts) err
 	}
 	g.attempt, g.running = j.Attempts, j.State == "running"
 	if j.State == "done" {
-		f.end(i, j, counts)
+		f.end(ctx, i, j, counts)
 	}
 	return nil
 }
 
 // end tells the end of the i-th job.
-func (f *Follow) end(i int, j *api.Job, counts *Counts) {
+func (f *Follow) end(ctx context.Context, i int, j *api.Job, counts *Counts) {
 	f.last[i].done, f.last[i].running = true, false
 	f.left--
 	counts.Ends[j.Outcome]++
 	e := f.ended(i, j)
+	f.tail(ctx, j, &e)
 	f.Tell(e)
 	if e.Outcome != job.Succeeded && e.Outcome != job.Cancelled && !e.Optional && !f.failed {
 		f.failed = true

@@ -44,7 +44,7 @@ func (l *Log) Show(ctx context.Context) error {
 	if err := l.choose(ctx); err != nil {
 		return err
 	}
-	heard, away := time.Now(), false
+	heard, away, over := time.Now(), false, false
 	for {
 		before := l.at
 		err := l.stream(ctx)
@@ -68,12 +68,17 @@ func (l *Log) Show(ctx context.Context) error {
 			away = true
 		default:
 			heard, away = time.Now(), false
-			runs, err := l.runs(ctx)
-			if err == nil && (!runs || !l.Options.Follow) {
+			if over || !l.Options.Follow {
 				return l.flush()
 			}
+			runs, err := l.runs(ctx)
+			// The stream may have been cut off before the end: what is left is read once more.
+			over = err == nil && !runs
 		}
 		l.Options.Offset, l.Options.Tail = l.at, nil
+		if over && !away {
+			continue
+		}
 		if err := rest(ctx); err != nil {
 			return err
 		}
@@ -83,7 +88,14 @@ func (l *Log) Show(ctx context.Context) error {
 // choose finds the attempt to show.
 func (l *Log) choose(ctx context.Context) error {
 	told := false
+	var place uint64
 	for {
+		var err error
+		if place == 0 && l.Options.Follow {
+			if place, err = l.Client.Place(ctx); err != nil {
+				return err
+			}
+		}
 		j, err := l.Client.Job(ctx, l.Job)
 		if err != nil {
 			return err
@@ -105,10 +117,36 @@ func (l *Log) choose(ctx context.Context) error {
 			l.Note(j.Name + " has not started; waiting for it")
 		}
 		told = true
-		if err := rest(ctx); err != nil {
+		if place, err = l.await(ctx, place); err != nil {
 			return err
 		}
 	}
+}
+
+// errNews ends a stream of events: there is news.
+var errNews = errors.New("the job has started or ended")
+
+// await waits until the job starts or ends, after a place of the feed. It gives the place from which to wait on; 0: from the newest.
+func (l *Log) await(ctx context.Context, place uint64) (uint64, error) {
+	err := l.Client.Events(ctx, api.Watch{Job: l.Job}, place, func(e api.Event) error {
+		place = e.Round
+		for i := range e.Changes {
+			if what := e.Changes[i].What; what == "job-started" || what == "job-ended" || what == "job-deleted" {
+				return errNews
+			}
+		}
+		return nil
+	})
+	var retry *queue.RetryError
+	switch {
+	case errors.Is(err, errNews):
+		return place, nil
+	case ctx.Err() != nil:
+		return place, ctx.Err()
+	case errors.Is(err, queue.ErrFeedTruncated), errors.Is(err, queue.ErrFeedAhead), errors.As(err, &retry):
+		return 0, rest(ctx) // What has been is looked at next.
+	}
+	return place, err
 }
 
 // runs reports whether the attempt still does.

@@ -105,6 +105,8 @@ type JobEnded struct {
 	Log string `json:"log,omitempty"`
 	// Tail holds the last lines of the log of a job that did not succeed.
 	Tail []string `json:"tail,omitempty"`
+	// See says how to see the log of a job that ran elsewhere.
+	See string `json:"-"`
 }
 
 // Notice tells something that a person may want to know.

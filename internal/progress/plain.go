@@ -1,6 +1,7 @@
 package progress
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"strings"
@@ -159,8 +160,12 @@ func (p *Plain) ended(e JobEnded) string {
 	for _, line := range e.Tail {
 		text += s.dim("       | ") + Clean(line) + "\n"
 	}
+	see := e.See
 	if e.Log != "" && p.o.Logs != nil {
-		text += s.dim("       the whole log: ") + p.o.Logs(e.Name) + "\n"
+		see = p.o.Logs(e.Name)
+	}
+	if see != "" {
+		text += s.dim("       the whole log: ") + see + "\n"
 	}
 	return text
 }
@@ -289,8 +294,8 @@ func (p *Plain) listFailed(b *strings.Builder, title string, failed *roll) {
 	for i := range list {
 		j := &list[i]
 		fmt.Fprintf(b, "  %s %s\n", pad(Clean(j.Name), 28), cut(Clean(j.why()), reasonListed))
-		if j.Log != "" {
-			fmt.Fprintf(b, "  %s %s\n", pad("", 28), p.o.Style.dim("log: "+j.Log))
+		if log := cmp.Or(j.Log, j.See); log != "" {
+			fmt.Fprintf(b, "  %s %s\n", pad("", 28), p.o.Style.dim("log: "+log))
 		}
 	}
 	if more := failed.len() - len(list); more > 0 {
