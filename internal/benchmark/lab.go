@@ -93,10 +93,11 @@ func (l *lab) close() error {
 	return l.cluster.Stop()
 }
 
-// store is what a queue needs, with the lists of its history.
+// store is what a queue and a server need: with the lists of its history.
 type store interface {
 	queue.Store
 	queue.History
+	queue.Failures
 }
 
 func (p place) open(ctx context.Context) (store, error) {

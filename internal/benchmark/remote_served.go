@@ -60,7 +60,7 @@ func serve(ctx context.Context, text string) (err error) {
 	if err != nil {
 		return err
 	}
-	s, err := server.New(server.Config{Queue: q, History: store, Depot: kept, Log: log, Version: "benchmark"})
+	s, err := server.New(server.Config{Queue: q, History: store, Failures: store, Depot: kept, Log: log, Version: "benchmark"})
 	if err != nil {
 		return err
 	}
