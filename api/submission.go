@@ -21,11 +21,10 @@ type Submission struct {
 
 // BuildSpec is a build as it is asked for, without its jobs.
 type BuildSpec struct {
-	ID       *job.ID `json:"id,omitempty" format:"uuid" doc:"Given by the asker; left out, the server gives one."`
-	Name     string  `json:"name" minLength:"1" maxLength:"128"`
-	Channel  string  `json:"channel,omitempty" maxLength:"128" doc:"Of all its jobs; \"default\" if it is left out."`
-	Group    string  `json:"group,omitempty" maxLength:"128" doc:"The share group whose use of the farm it counts against."`
-	Priority int32   `json:"priority,omitempty" minimum:"-1073741824" maximum:"1073741824"`
+	Name     string `json:"name" minLength:"1" maxLength:"128"`
+	Channel  string `json:"channel,omitempty" maxLength:"128" doc:"Of all its jobs; \"default\" if it is left out."`
+	Group    string `json:"group,omitempty" maxLength:"128" doc:"The share group whose use of the farm it counts against."`
+	Priority int32  `json:"priority,omitempty" minimum:"-1073741824" maximum:"1073741824"`
 	Limits
 	Gate   *Gate             `json:"gate,omitempty" doc:"Limits how many builds of one concurrency key are under way at once."`
 	Labels map[string]string `json:"labels,omitempty" doc:"For the asker; at most 256. Names that begin with \"headrace.\" are the server's."`

@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/headrace/headrace/api"
 	"github.com/headrace/headrace/job"
@@ -36,6 +37,9 @@ type pass struct {
 	name     string
 	role     role
 	channels []string // job.AnyChannel among them: all
+	// kept: it is that of a stored token, which may be revoked, and is good until then; zero: for ever.
+	kept  bool
+	until time.Time
 }
 
 // everywhere reports whether it is good for all channels, those to come included.
@@ -104,7 +108,9 @@ func (s *Server) requested(ctx context.Context) (context.Context, error) {
 	if p := passOf(ctx); p != nil {
 		name = p.name
 	}
-	sum := sha256.Sum256([]byte(name + "\x00" + key))
+	// One key for two requests is two keys.
+	asked, _ := ctx.Value(askedKey{}).(string)
+	sum := sha256.Sum256([]byte(name + "\x00" + asked + "\x00" + key))
 	var id job.ID
 	copy(id[:], sum[:])
 	id[6], id[8] = id[6]&0x0f|0x80, id[8]&0x3f|0x80 // a UUID of version 8: of our own making
@@ -112,5 +118,8 @@ func (s *Server) requested(ctx context.Context) (context.Context, error) {
 }
 
 type keyKey struct{}
+
+// askedKey has what a request asks for: its method and path.
+type askedKey struct{}
 
 const maxKey = 256

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"cmp"
 	"context"
 	"net/http"
 
@@ -32,7 +33,7 @@ func (s *Server) channelOperations() {
 	handle(s, operation{
 		id: "get-channel", method: http.MethodGet, path: "/channels/{name}", tag: "channels", role: reader, summary: "Show the policy of a channel",
 	}, func(ctx context.Context, in *byChannel) (*out[api.Channel], error) {
-		if err := within(ctx, in.Name); err != nil {
+		if err := cmp.Or(channelWord("path.name", in.Name), within(ctx, in.Name)); err != nil {
 			return nil, err
 		}
 		c, err := s.Queue.Channel(ctx, in.Name)

@@ -111,8 +111,11 @@ func TestIdempotencyKey(t *testing.T) {
 	if len(page.Items) != 1 {
 		t.Errorf("made %d builds", len(page.Items))
 	}
-	if p := l.problem("POST", "/api/v1/builds/"+l.buildOf(first)+"/bump", `{"priority":3}`, "Idempotency-Key", "k1"); p.Type != "urn:headrace:request-reused" {
-		t.Errorf("told %+v", p)
+	if status, text := l.call("POST", "/api/v1/builds/"+l.buildOf(first)+"/bump", `{"priority":3}`, "Idempotency-Key", "k1"); status != 204 {
+		t.Errorf("another request under the key: %d %s", status, text)
+	}
+	if p := l.problem("POST", "/api/v1/builds", `{"name":"b","jobs":[{"name":"x"}]}`, "Idempotency-Key", "k1"); p.Type != "urn:headrace:request-reused" {
+		t.Errorf("the key for other jobs: told %+v", p)
 	}
 	if p := l.problem("POST", "/api/v1/builds", body, "Idempotency-Key", strings.Repeat("k", 257)); p.Status != 422 {
 		t.Errorf("told %+v", p)

@@ -26,9 +26,47 @@ const (
 type guard struct {
 	mu    sync.Mutex
 	wrong map[string]*rate.Limiter
+	// open are the requests under way, by token: they end with it.
+	open map[string]map[*context.CancelCauseFunc]struct{}
 }
 
-func (g *guard) init() { g.wrong = map[string]*rate.Limiter{} }
+func (g *guard) init() {
+	g.wrong, g.open = map[string]*rate.Limiter{}, map[string]map[*context.CancelCauseFunc]struct{}{}
+}
+
+// let lets a request in for as long as its token is good. leave must be called in the end.
+func (g *guard) let(ctx context.Context, p *pass) (held context.Context, leave func()) {
+	held, cancel := context.WithCancelCause(ctx)
+	stop := func() {}
+	if !p.until.IsZero() {
+		timer := time.AfterFunc(time.Until(p.until), func() { cancel(errToken) })
+		stop = func() { timer.Stop() }
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.open[p.name] == nil {
+		g.open[p.name] = map[*context.CancelCauseFunc]struct{}{}
+	}
+	g.open[p.name][&cancel] = struct{}{}
+	return held, func() {
+		stop()
+		cancel(nil)
+		g.mu.Lock()
+		defer g.mu.Unlock()
+		if delete(g.open[p.name], &cancel); len(g.open[p.name]) == 0 {
+			delete(g.open, p.name)
+		}
+	}
+}
+
+// end ends the requests under way of a token.
+func (g *guard) end(name string) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	for cancel := range g.open[name] {
+		(*cancel)(errToken)
+	}
+}
 
 // strike notes a wrong token; ok is false if there were too many from that address.
 func (g *guard) strike(address string) (ok bool) {
@@ -96,7 +134,16 @@ func (s *Server) guarded(next http.Handler) http.Handler {
 		}
 		ctx := r.Context()
 		if p != nil {
+			if p.kept {
+				var leave func()
+				ctx, leave = s.guard.let(ctx, p)
+				defer leave()
+			}
 			ctx = context.WithValue(ctx, passKey{}, p)
+		}
+		ctx = context.WithValue(ctx, askedKey{}, r.Method+" "+r.URL.Path)
+		if kind := r.Header.Get("Content-Type"); r.Body != nil && !strings.HasPrefix(kind, "application/octet-stream") {
+			r.Body = &textBody{ReadCloser: r.Body}
 		}
 		ctx = context.WithValue(ctx, writerKey{}, w)
 		if key := r.Header.Get("Idempotency-Key"); key != "" {

@@ -84,7 +84,8 @@ func makeLab(t *testing.T, guarded bool) *lab {
 	}
 	l.Patience = -1
 	if guarded {
-		if l.Token, err = l.server.FirstToken(t.Context()); err != nil || l.Token == "" {
+		err = l.server.FirstToken(t.Context(), func(secret string) error { l.Token = secret; return nil })
+		if err != nil || l.Token == "" {
 			t.Fatalf("the first token: %q, %v", l.Token, err)
 		}
 	}

@@ -3,6 +3,7 @@ package server
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"reflect"
@@ -42,6 +43,16 @@ func (s *Server) leaseOperations() {
 		about: "A second session under a name that is alive is refused. What the worker had, and does not state as running, is ended as crashed.",
 	}, func(ctx context.Context, in *register) (*struct{}, error) {
 		if err := covers(ctx, in.Body.Channels); err != nil {
+			return nil, err
+		}
+		standing, _, err := s.Queue.Standing(in.Name, nil)
+		if err != nil && !errors.Is(err, queue.ErrNotFound) {
+			return nil, err
+		}
+		if err := taken(ctx, standing.Worker.Channels, err != nil); err != nil {
+			return nil, err
+		}
+		if err := checkSpec("body", &in.Body.WorkerSpec); err != nil {
 			return nil, err
 		}
 		running := make([]job.Lease, 0, len(in.Body.Running))

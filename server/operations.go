@@ -46,6 +46,12 @@ func (s *Server) describe(o *operation) huma.Operation {
 		DefaultStatus: o.status, Errors: slices.Concat(problems, o.also), MaxBodyBytes: o.limit, RejectUnknownQueryParameters: true,
 		BodyReadTimeout: s.BodyPatience,
 	}
+	if o.method != http.MethodGet {
+		op.Parameters = append(op.Parameters, &huma.Param{
+			Name: "Idempotency-Key", In: "header", Schema: &huma.Schema{Type: huma.TypeString},
+			Description: "Under one key the request happens once; a repeat gets the first answer, for at least 24 hours.",
+		})
+	}
 	if o.role != nobody {
 		op.Security = []map[string][]string{{"token": {}}}
 		op.Extensions = map[string]any{"x-role": o.role.String()}
@@ -164,6 +170,9 @@ func (s *Server) raw(o operation, in, out *body, params []param, do func(http.Re
 		defer done()
 		err := s.admit(r.Context(), o.role)
 		if err == nil {
+			err = knownQuery(r, params)
+		}
+		if err == nil {
 			var ctx context.Context
 			if ctx, err = s.requested(r.Context()); err == nil {
 				if ctx != r.Context() {
@@ -176,6 +185,16 @@ func (s *Server) raw(o operation, in, out *body, params []param, do func(http.Re
 			writeProblem(w, s.told(r.Context(), err))
 		}
 	})
+}
+
+// knownQuery refuses parameters of the query that an operation does not have.
+func knownQuery(r *http.Request, params []param) error {
+	for name := range r.URL.Query() {
+		if !slices.ContainsFunc(params, func(p param) bool { return p.in == "query" && p.name == name }) {
+			return api.Invalid("query."+clip(name), "unknown query parameter")
+		}
+	}
+	return nil
 }
 
 // read decodes the body of a raw operation, of at most limit bytes; what is wrong is named.

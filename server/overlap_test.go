@@ -41,7 +41,7 @@ func TestCallTellsOfWhatAnEarlierOneIsJustGiven(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, err := server.New(server.Config{Queue: q, History: store, Open: true})
+	s, err := server.New(server.Config{Queue: q, History: store, Failures: store, Open: true})
 	if err != nil {
 		t.Fatal(err)
 	}

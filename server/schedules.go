@@ -188,11 +188,10 @@ func (s *Server) setSchedule(ctx context.Context, name string, in *api.ScheduleS
 	}
 	// What the engine would refuse each time is refused now.
 	d := draft{newID: s.Queue.NewID, in: &in.Submission}
-	if _, err := d.submission(); err != nil {
+	if submission, err := d.submission(); err != nil {
 		return nil, inSubmission(err)
-	}
-	if in.Submission.ID != nil {
-		return nil, api.Invalid("body.submission.id", "each build of a schedule gets its own id")
+	} else if err := s.reaches(ctx, &d, submission.Jobs); err != nil {
+		return nil, inSubmission(err)
 	}
 	for i := range in.Submission.Jobs {
 		if in.Submission.Jobs[i].ID != nil {

@@ -25,6 +25,7 @@ type clockLab struct {
 	t       *testing.T
 	store   *memory.Store
 	queue   *queue.Queue
+	server  *server.Server
 	handler http.Handler
 	stop    func()
 }
@@ -61,7 +62,7 @@ func (l *clockLab) start() {
 			l.t.Error(err)
 		}
 	})
-	l.handler = s.Handler()
+	l.server, l.handler = s, s.Handler()
 	l.stop = func() { s.Close(); cancel(); run.Wait() }
 	synctest.Wait()
 }

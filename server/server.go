@@ -113,6 +113,10 @@ func tellProblems() {
 			p.Status, p.Errors = status, nil
 		}
 		for _, err := range errs {
+			var told *api.Problem
+			if errors.As(err, &told) {
+				return told // of the body, as it was read
+			}
 			if err == nil {
 				continue
 			}

@@ -13,6 +13,7 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/headrace/headrace/api"
 	"github.com/headrace/headrace/job"
@@ -61,11 +62,49 @@ func (s *Server) submit(w http.ResponseWriter, r *http.Request) error {
 	if err := within(ctx, d.channel); err != nil {
 		return err
 	}
+	if err := s.reaches(ctx, &d, submission.Jobs); err != nil {
+		return err
+	}
 	receipt, err := s.place(ctx, submission)
 	if err != nil {
 		return d.named(err)
 	}
+	if len(receipt.Jobs) != len(in.Jobs) {
+		return queue.ErrRequest // The key was that of a submission of other jobs.
+	}
 	return write(w, http.StatusCreated, d.receipt(receipt))
+}
+
+// reaches reports whether the request may see all that the jobs need besides one another: what it may not see is not there.
+func (s *Server) reaches(ctx context.Context, d *draft, jobs []job.Spec) error {
+	pass := passOf(ctx)
+	if pass.everywhere() {
+		return nil
+	}
+	asked := map[job.ID]string{} // where each was named
+	for at := range jobs {
+		for k, n := range jobs[at].Needs {
+			if _, here := d.here[n.Job]; !here {
+				asked[n.Job] = fmt.Sprintf("body.jobs[%d].needs[%d].job", d.order[at], k)
+			}
+		}
+	}
+	const atOnce = 1000
+	for ids := range slices.Chunk(slices.Collect(maps.Keys(asked)), atOnce) {
+		recs, err := s.History.Jobs(ctx, queue.JobFilter{IDs: ids, Limit: len(ids)})
+		if err != nil {
+			return err
+		}
+		for i := range recs {
+			if pass.sees(recs[i].Spec.Channel) {
+				delete(asked, recs[i].Spec.ID)
+			}
+		}
+	}
+	for _, where := range asked {
+		return api.Invalid(where, "there is no such job")
+	}
+	return nil
 }
 
 // placed is a receipt with the place of the feed from which events tell of what was asked for.
@@ -77,7 +116,7 @@ type placed struct {
 // place asks the engine for a build, and notes at it from which round on events tell of it: a repeat must be told of all of them, too.
 func (s *Server) place(ctx context.Context, submission queue.Submission) (*placed, error) {
 	// The engine names a large one itself.
-	fresh := submission.Build.ID.IsZero() && len(submission.Jobs) <= s.Queue.StageSize
+	fresh := len(submission.Jobs) <= s.Queue.StageSize
 	if fresh {
 		submission.Build.ID = s.Queue.NewID()
 	}
@@ -316,14 +355,14 @@ func (d *draft) build() (*job.Build, error) {
 	if d.channel == "" {
 		d.channel = api.DefaultChannel
 	}
+	if err := channelWord("body.channel", d.channel); err != nil {
+		return nil, err
+	}
 	if in.Name == "" {
 		return nil, api.Invalid("body.name", "must not be empty")
 	}
 	b := &job.Build{
 		Name: in.Name, Group: in.Group, Priority: in.Priority, Labels: map[string]string{channelLabel: d.channel},
-	}
-	if in.ID != nil {
-		b.ID = *in.ID
 	}
 	for name, v := range in.Labels {
 		if strings.HasPrefix(name, ownLabels) {
@@ -544,6 +583,19 @@ func retryOf(at string, in *api.Retry) (job.Retry, error) {
 	return job.Retry{
 		Failures: in.Failures, Aborts: in.Aborts, Losses: in.Losses, Crashes: in.Crashes, Delay: delay, Factor: in.Factor,
 	}, err
+}
+
+// channelWord reports whether a channel can have the name.
+func channelWord(at, name string) error {
+	switch {
+	case name == job.AnyChannel:
+		return api.Invalid(at, `must not be "*", which stands for all channels`)
+	case len(name) > job.MaxName:
+		return api.Invalid(at, fmt.Sprintf("has %d bytes, want at most %d", len(name), job.MaxName))
+	case !utf8.ValidString(name), strings.ContainsFunc(name, func(r rune) bool { return r < ' ' || r == 0x7f }):
+		return api.Invalid(at, "has a character that no name has")
+	}
+	return nil
 }
 
 // labelsOf gives the labels of a build that are the asker's.

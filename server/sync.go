@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"reflect"
+	"strings"
 	"sync"
 	"time"
 
@@ -222,6 +223,9 @@ func (c *call) check() error {
 	if !(c.in.WaitSeconds >= 0 && c.in.WaitSeconds <= 300) {
 		return api.Invalid("body.wait_seconds", "want 0 to 300")
 	}
+	if err := checkMachine(c.in.Machine); err != nil {
+		return err
+	}
 	if n := len(c.in.Running); n > 0 {
 		c.stated, c.stopping = make(map[attempt]job.Lease, n), map[attempt]bool{}
 	}
@@ -272,6 +276,12 @@ func (c *call) register(ctx context.Context) error {
 	if err := covers(ctx, w.Channels); err != nil {
 		return err
 	}
+	if err := taken(ctx, standing.Worker.Channels, unknown); err != nil {
+		return err
+	}
+	if err := checkSpec("body.worker", c.in.Worker); err != nil {
+		return err
+	}
 	if c.s.lines.isOver(c.name, c.in.Session) {
 		return fmt.Errorf("worker %q: %w", c.name, job.ErrSignedOff)
 	}
@@ -299,6 +309,55 @@ func (s *Server) register(ctx context.Context, w job.Worker, running []job.Lease
 		return err
 	}
 	s.Log.Info("worker registered", "worker", w.Name, "slots", w.Slots)
+	return nil
+}
+
+// taken refuses the name of a worker of other channels, which is none of this token's business; an administrator can remove it.
+func taken(ctx context.Context, channels []string, unknown bool) error {
+	if unknown || covers(ctx, channels) == nil {
+		return nil
+	}
+	return forbidden("a worker of this name is of a channel that the token is not good for; take another name, or have an administrator remove it")
+}
+
+// checkSpec holds a worker's description to its bounds; the engine sees to those of its own.
+func checkSpec(at string, w *api.WorkerSpec) error {
+	const (
+		most    = 64
+		fastest = 1e6
+	)
+	switch {
+	case len(w.Kinds) < 1 || len(w.Kinds) > most:
+		return api.Invalid(at+".kinds", fmt.Sprintf("has %d entries, want 1 to %d", len(w.Kinds), most))
+	case len(w.Channels) > most:
+		return api.Invalid(at+".channels", fmt.Sprintf("has %d entries, want at most %d", len(w.Channels), most))
+	case !(w.Speed >= 0 && w.Speed <= fastest):
+		return api.Invalid(at+".speed", fmt.Sprintf("want 0 to %.0f", fastest))
+	case len(w.Version) > job.MaxName:
+		return api.Invalid(at+".version", fmt.Sprintf("has %d bytes, want at most %d", len(w.Version), job.MaxName))
+	case strings.ContainsFunc(w.Version, func(r rune) bool { return r < ' ' || r == 0x7f }):
+		return api.Invalid(at+".version", "has a control character")
+	}
+	return nil
+}
+
+// checkMachine holds what is told of a machine to its bounds.
+func checkMachine(m *api.Machine) error {
+	if m == nil {
+		return nil
+	}
+	const busiest = 1e6
+	if !(m.Load >= 0 && m.Load <= busiest) {
+		return api.Invalid("body.machine.load", fmt.Sprintf("want 0 to %.0f", busiest))
+	}
+	for _, n := range []struct {
+		name  string
+		value int64
+	}{{"memory_bytes", m.Memory}, {"memory_free_bytes", m.MemoryFree}, {"disk_bytes", m.Disk}, {"disk_free_bytes", m.DiskFree}} {
+		if n.value < 0 {
+			return api.Invalid("body.machine."+n.name, "must not be negative")
+		}
+	}
 	return nil
 }
 

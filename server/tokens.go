@@ -72,12 +72,17 @@ func (s *Server) lookUp(ctx context.Context, text string) (*pass, error) {
 	if r <= int(nobody) {
 		return nil, errToken
 	}
-	return &pass{name: name, role: role(r), channels: kept.Channels}, nil
+	return &pass{name: name, role: role(r), channels: kept.Channels, kept: true, until: kept.Expires}, nil
 }
 
 // NewToken makes a token. Its text is told once, and kept nowhere. It reports *job.InvalidError, and job.ErrExists if the name
 // is taken.
 func (s *Server) NewToken(ctx context.Context, t *api.NewToken) (api.Secret, error) {
+	return s.newToken(ctx, t, nil)
+}
+
+// newToken makes a token. tell, if not nil, is called with its text before it is good; its error takes the token back.
+func (s *Server) newToken(ctx context.Context, t *api.NewToken, tell func(secret string) error) (api.Secret, error) {
 	switch {
 	case !plainName(t.Name):
 		return api.Secret{}, api.Invalid("body.name", "want 1 to 64 letters, digits, dots, hyphens and underscores, none of the marks at the start")
@@ -107,6 +112,11 @@ func (s *Server) NewToken(ctx context.Context, t *api.NewToken) (api.Secret, err
 	if err != nil {
 		return api.Secret{}, err
 	}
+	if tell != nil {
+		if err := tell(text); err != nil {
+			return api.Secret{}, err
+		}
+	}
 	// Not under a request id: whoever repeats it has not heard the secret, and nobody can tell it again.
 	ctx = queue.WithRequest(ctx, job.ID{})
 	if err := s.Queue.PutSetting(ctx, job.Setting{Space: tokenSpace, Name: t.Name, Body: body}, job.IfAbsent); err != nil {
@@ -128,14 +138,15 @@ func plainName(name string) bool {
 	}) && name[0] != '.' && name[0] != '-' && name[0] != '_'
 }
 
-// FirstToken makes the token of the first administrator, if there is no token at all; "": there is one.
-func (s *Server) FirstToken(ctx context.Context) (string, error) {
+// FirstToken makes the token of the first administrator, if there is no token at all. tell is called with its text before it is good: if
+// that cannot be told, there is none, and the next start makes another.
+func (s *Server) FirstToken(ctx context.Context, tell func(secret string) error) error {
 	have, err := s.Queue.Settings(ctx, tokenSpace)
 	if err != nil || len(have) > 0 {
-		return "", err
+		return err
 	}
-	made, err := s.NewToken(ctx, &api.NewToken{Name: "admin", Role: admin.String(), Channels: []string{job.AnyChannel}})
-	return made.Secret, err
+	_, err = s.newToken(ctx, &api.NewToken{Name: "admin", Role: admin.String(), Channels: []string{job.AnyChannel}}, tell)
+	return err
 }
 
 func viewToken(name string, kept *keptToken) api.Token {
@@ -205,6 +216,7 @@ func (s *Server) tokenOperations() {
 		}
 		err := s.Queue.RemoveSetting(ctx, tokenSpace, in.Name)
 		if err == nil {
+			s.guard.end(in.Name)
 			s.Log.Info("token revoked", "token", in.Name)
 		}
 		return nil, err

@@ -30,7 +30,7 @@ const (
 
 const serverHelp = `The server is that of --server or HEADRACE_SERVER: http://HOST:PORT, https://HOST:PORT or unix:///PATH. The token is
 in the file of --token-file, in HEADRACE_TOKEN, or in the file of HEADRACE_TOKEN_FILE; the first of these counts. None is needed
-where the server lets in everybody, as on its socket.
+where the server lets in everybody (--public-read).
 
 `
 

@@ -152,6 +152,7 @@ func newBump() *cobra.Command {
 func newPause(paused bool) *cobra.Command {
 	var s serverFlags
 	var kind string
+	var kindGiven func() bool
 	word, about := "resume", "Let a channel of a farm go on"
 	if paused {
 		word, about = "pause", "Start nothing new in a channel of a farm"
@@ -166,6 +167,9 @@ func newPause(paused bool) *cobra.Command {
 		RunE: s.onFarm(roleAdmin, func(ctx context.Context, f *farm.Farm, args []string) error {
 			if err := nameable("channel", args[0]); err != nil {
 				return err
+			}
+			if kind == "" && kindGiven() {
+				return usage("--kind is empty: name the kind, or leave it out for all")
 			}
 			if err := f.Pause(ctx, args[0], kind, paused); err != nil {
 				return err
@@ -183,6 +187,7 @@ func newPause(paused bool) *cobra.Command {
 	}
 	s.define(cmd)
 	cmd.Flags().StringVar(&kind, "kind", "", "only jobs of this kind")
+	kindGiven = func() bool { return cmd.Flags().Changed("kind") }
 	return cmd
 }
 

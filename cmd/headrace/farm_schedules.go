@@ -140,7 +140,6 @@ func (o *scheduleOptions) read(cmd *cobra.Command, args []string, spec *api.Sche
 	if err != nil {
 		return err
 	}
-	submission.ID = nil // Each build gets its own, and each job.
 	for i := range submission.Jobs {
 		if submission.Jobs[i].ID != nil {
 			return usage("job %q is named like an id, which no job of a schedule may be", submission.Jobs[i].Name)

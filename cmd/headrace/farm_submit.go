@@ -100,11 +100,11 @@ func newSubmit() *cobra.Command {
 // uncertainError: it is not known whether the build was made.
 type uncertainError struct {
 	cause error
-	build job.ID
+	build string // its name
 }
 
 func (e *uncertainError) Error() string {
-	return fmt.Sprintf("%v; the build may have been made all the same, see: headrace show %s", e.cause, e.build)
+	return fmt.Sprintf("%v; the build may have been made all the same, see: headrace builds --name %s", e.cause, shellWord(e.build))
 }
 
 func (e *uncertainError) Unwrap() error { return e.cause }
@@ -160,7 +160,7 @@ func reusedIn(r *api.Receipt) int {
 // submitPatience is for how long a submission is sent again, if the server does not answer.
 const submitPatience = 10 * time.Second
 
-// submitTo asks for a build. Its id is ours, so that whoever hears no answer knows what to look for: then it reports *uncertainError,
+// submitTo asks for a build. Whoever hears no answer is told what to look for: then it reports *uncertainError,
 // unless the server cannot be reached at all.
 func submitTo(ctx context.Context, c *api.Client, s *api.Submission) (api.Receipt, error) {
 	if _, err := c.Builds(ctx, api.BuildFilter{Limit: 1}); err != nil {
@@ -171,7 +171,7 @@ func submitTo(ctx context.Context, c *api.Client, s *api.Submission) (api.Receip
 	receipt, err := patient.Submit(ctx, s)
 	var problem *api.Problem
 	if err != nil && (!errors.As(err, &problem) || problem.Retry) {
-		err = &uncertainError{err, *s.ID}
+		err = &uncertainError{err, s.Name}
 	}
 	return receipt, err
 }
@@ -202,12 +202,7 @@ func (o *buildFlags) submission(w *work) (*api.Submission, error) {
 
 // farmSubmission asks a farm for all jobs of the graph.
 func (w *work) farmSubmission(fresh bool) (*api.Submission, error) {
-	id, err := uuid.NewV7()
-	if err != nil {
-		return nil, err
-	}
-	build := job.ID(id)
-	s := &api.Submission{BuildSpec: api.BuildSpec{ID: &build, Name: w.name}, Jobs: make([]api.JobSpec, len(w.Jobs))}
+	s := &api.Submission{BuildSpec: api.BuildSpec{Name: w.name}, Jobs: make([]api.JobSpec, len(w.Jobs))}
 	call := make([]string, len(w.Jobs)) // how needs call the jobs
 	for i := range w.Jobs {
 		j, spec := &w.Jobs[i], &s.Jobs[i]

@@ -33,6 +33,7 @@ type farmRun struct {
 
 	relay       *progress.Relay
 	stop        context.CancelFunc // the waiting
+	build       job.ID             // guarded by mu: zero until it is made
 	interrupted bool               // guarded by mu
 	cancelled   bool               // guarded by mu: we cancelled the build, at an interrupt
 	mu          sync.Mutex
@@ -89,10 +90,17 @@ func (r *farmRun) run(cmd *cobra.Command) error {
 	began := time.Now()
 	receipt, err := submitTo(ctx, r.farm.Client, r.submission)
 	if ctx.Err() != nil {
-		return &exit{exitInterrupted, &uncertainError{errors.New("interrupted"), *r.submission.ID}}
+		return &exit{exitInterrupted, &uncertainError{errors.New("interrupted"), r.submission.Name}}
 	}
 	if err != nil {
 		return err
+	}
+	r.mu.Lock()
+	r.build = receipt.Build
+	late := r.interrupted && r.owned // while it was being made
+	r.mu.Unlock()
+	if late {
+		r.cancel(whole)
 	}
 	showing, stopShowing := context.WithCancel(whole)
 	shown := make(chan struct{})
@@ -160,14 +168,18 @@ func (r *farmRun) heed(ctx context.Context, signals <-chan os.Signal, broken, ov
 // cancel stops the build at an interrupt.
 func (r *farmRun) cancel(ctx context.Context) {
 	r.relay.Event(progress.RunStopping{Why: "interrupt", Text: "interrupted: the build is cancelled; once more to leave at once"})
-	err := r.farm.CancelBuild(ctx, *r.submission.ID, false)
+	r.mu.Lock()
+	build := r.build
+	r.mu.Unlock()
+	if build.IsZero() {
+		return // It is cancelled once it is made.
+	}
+	err := r.farm.CancelBuild(ctx, build, false)
 	switch {
 	case err == nil, errors.Is(err, job.ErrEnded):
 		r.mu.Lock()
 		r.cancelled = true
 		r.mu.Unlock()
-	case errors.Is(err, job.ErrNotFound): // It is not made yet, and need not be.
-		r.stop()
 	default:
 		r.relay.Event(progress.Notice{Text: fmt.Sprintf("the build could not be cancelled: %v", err)})
 		r.stop()
@@ -180,21 +192,21 @@ func (r *farmRun) conclude(b *api.Build, counts *farm.Counts, began time.Time, e
 		Outcome: b.Outcome, Took: progress.Seconds(time.Since(began)), Counts: counts.Ends, Reused: counts.Reused, Unfinished: &counts.Left,
 	}
 	r.mu.Lock()
-	interrupted, cancelled := r.interrupted, r.cancelled
+	interrupted, cancelled, build := r.interrupted, r.cancelled, r.build
 	r.mu.Unlock()
 	var why error
 	switch {
 	case out.Err() != nil:
-		return &exit{exitMachine, fmt.Errorf("write the progress: %v; the build goes on, see: headrace show %s", out.Err(), *r.submission.ID)}
+		return &exit{exitMachine, fmt.Errorf("write the progress: %v; the build goes on, see: headrace show %s", out.Err(), build)}
 	case interrupted && (cancelled || err != nil):
 		e.Outcome, e.Code = "interrupted", exitInterrupted
 		if !cancelled {
-			r.relay.Event(progress.Notice{Text: "the build goes on; see: " + r.command("show", r.submission.ID.String())})
+			r.relay.Event(progress.Notice{Text: "the build goes on; see: " + r.command("show", build.String())})
 		}
 	case err != nil:
 		e.Outcome, e.Code = "aborted", exitMachine
 		why = advised(err, r.farm.Client, roleRead)
-		why = &exit{exitMachine, fmt.Errorf("%v; the build goes on, see: headrace show %s", why, *r.submission.ID)}
+		why = &exit{exitMachine, fmt.Errorf("%v; the build goes on, see: headrace show %s", why, build)}
 	case counts.Failed:
 		e.Outcome, e.Code = job.Failed.String(), exitFailed
 	case b.Outcome != job.Succeeded.String():

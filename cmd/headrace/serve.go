@@ -66,6 +66,9 @@ once; nothing that was acknowledged is lost by that either.
   headrace serve --config /etc/headrace.toml --check`,
 		Args: arguments(0, 0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if o.config == "" {
+				o.config = os.Getenv(variableOf("config"))
+			}
 			if err := settle(cmd, o.config, "config", "check", "help"); err != nil {
 				return err
 			}
@@ -283,7 +286,11 @@ func (s *serving) serve(ctx context.Context, signals <-chan os.Signal, stdout io
 	defer stopEngine()
 	parts.Go(func() { failed <- s.queue.Run(engine) })
 	parts.Go(func() { failed <- s.server.Run(engine) })
-	token, err := s.server.FirstToken(ctx)
+	tell := func(token string) error {
+		_, err := fmt.Fprintf(stdout, "token of the administrator, told this once: %s\n", token)
+		return err
+	}
+	err := s.server.FirstToken(ctx, tell)
 	for errors.As(err, new(*queue.RetryError)) && !errors.Is(err, queue.ErrClosed) { // It is being loaded.
 		select {
 		case err := <-failed:
@@ -292,7 +299,7 @@ func (s *serving) serve(ctx context.Context, signals <-chan os.Signal, stdout io
 			return &exit{exitInterrupted, nil}
 		case <-time.After(10 * time.Millisecond):
 		}
-		token, err = s.server.FirstToken(ctx)
+		err = s.server.FirstToken(ctx, tell)
 	}
 	if err != nil {
 		return err
@@ -309,7 +316,7 @@ func (s *serving) serve(ctx context.Context, signals <-chan os.Signal, stdout io
 		}
 		failed <- err
 	})
-	if err := s.announce(stdout, token); err != nil {
+	if err := s.announce(stdout); err != nil {
 		return errors.Join(err, s.web.Close())
 	}
 	select {
@@ -322,12 +329,9 @@ func (s *serving) serve(ctx context.Context, signals <-chan os.Signal, stdout io
 }
 
 // announce says that the server answers.
-func (s *serving) announce(stdout io.Writer, token string) error {
+func (s *serving) announce(stdout io.Writer) error {
 	_, err := fmt.Fprintf(stdout, "headrace %s serves %s\nstore: %s\nstart a worker: headrace worker --server %s --name NAME --system %s --token-file FILE\n",
 		version, s.address, s.store, s.address, system())
-	if err == nil && token != "" {
-		_, err = fmt.Fprintf(stdout, "token of the administrator, told this once: %s\n", token)
-	}
 	if err != nil {
 		return fmt.Errorf("write to standard output: %w", err)
 	}

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"slices"
 	"strconv"
@@ -93,8 +94,8 @@ func readSettings(file string) (map[string]string, error) {
 		return nil, usage("%s: %v", file, err)
 	}
 	written := make(map[string]string, len(all))
-	for name, v := range all {
-		switch v := v.(type) {
+	for _, name := range slices.Sorted(maps.Keys(all)) {
+		switch v := all[name].(type) {
 		case string:
 			written[name] = v
 		case bool:
@@ -103,6 +104,16 @@ func readSettings(file string) (map[string]string, error) {
 			written[name] = strconv.FormatInt(v, 10)
 		case float64:
 			written[name] = strconv.FormatFloat(v, 'g', -1, 64)
+		case []any:
+			var list []string
+			for _, e := range v {
+				text, ok := e.(string)
+				if !ok || strings.Contains(text, ",") {
+					return nil, usage("%s: %s: want a list of texts without commas", file, name)
+				}
+				list = append(list, text)
+			}
+			written[name] = strings.Join(list, ",")
 		default:
 			return nil, usage("%s: %s: want a text, a number or true or false", file, name)
 		}
