@@ -15,6 +15,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -41,7 +42,9 @@ type lab struct {
 	server *server.Server
 	depot  *depot.Folder
 	web    *httptest.Server
-	stop   func()
+	// handler is that of the server that there is now; calls go on while another takes over.
+	handler *atomic.Pointer[http.Handler]
+	stop    func()
 	// guarded: it wants tokens.
 	guarded bool
 	// patience is how long it waits for bodies.
@@ -64,12 +67,12 @@ func guardedLab(t *testing.T) *lab {
 
 func makeLab(t *testing.T, guarded bool) *lab {
 	t.Helper()
-	l := &lab{t: t, store: memory.New(), guarded: guarded}
+	l := &lab{t: t, store: memory.New(), guarded: guarded, handler: &atomic.Pointer[http.Handler]{}}
 	var err error
 	if l.depot, err = depot.Open(filepath.Join(t.TempDir(), "depot"), depot.Options{}); err != nil {
 		t.Fatal(err)
 	}
-	l.web = httptest.NewUnstartedServer(nil)
+	l.web = httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { (*l.handler.Load()).ServeHTTP(w, r) }))
 	l.start()
 	l.web.Start()
 	t.Cleanup(func() {
@@ -116,7 +119,9 @@ func (l *lab) start() {
 			l.t.Errorf("run the server: %v", err)
 		}
 	})
-	l.queue, l.server, l.web.Config.Handler = q, s, s.Handler()
+	h := s.Handler()
+	l.queue, l.server = q, s
+	l.handler.Store(&h)
 	l.stop = func() {
 		s.Close()
 		cancel()

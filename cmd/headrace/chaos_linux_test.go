@@ -299,7 +299,8 @@ func (s *storm) unit(name string, args ...string) *unit {
 		reading.Wait()
 		_ = r.Close()
 		if s.t.Failed() {
-			s.t.Logf("the last of what %s printed:\n%s", name, u.last(60))
+			path := filepath.Join(s.t.ArtifactDir(), name+".log")
+			s.t.Logf("what %s printed is in %s, %v; the last of it:\n%s", name, path, os.WriteFile(path, []byte(u.last(1<<30)), 0o600), u.last(20))
 		}
 	})
 	return u

@@ -34,6 +34,8 @@ type role struct {
 	back    bool // it leaves a process behind
 	retries int32
 	pause   string // between ticks, in seconds
+	// optional: once its build has ended, it is not tried again.
+	optional bool
 }
 
 // script notes each step in the job's own file, which no two attempts may have at once, in that of its key, and at the pulse.
@@ -279,6 +281,7 @@ func (a *asker) submission() api.Submission {
 			}
 		}
 		spec.Role = []string{"", "", "", "", api.RoleAwaited, api.RoleOptional}[rnd.IntN(6)]
+		p.optional = spec.Role == api.RoleOptional
 		a.s.ledger.play(p)
 		s.Jobs = append(s.Jobs, spec)
 	}
