@@ -249,10 +249,6 @@ func (a *asker) submission() api.Submission {
 	rnd := a.rnd
 	a.made++
 	s := api.Submission{BuildSpec: api.BuildSpec{Name: fmt.Sprintf("%s-%d", a.name, a.made), Priority: int32(rnd.IntN(5))}}
-	if rnd.IntN(2) == 0 {
-		id := job.ID(newUUID(rnd))
-		s.ID = &id
-	}
 	for i := range 2 + rnd.IntN(7) {
 		p := &role{
 			name: fmt.Sprintf("%s-%d", s.Name, i), way: behaves, ticks: rnd.IntN(5), pause: fmt.Sprintf("0.%02d", 1+rnd.IntN(8)), back: rnd.IntN(6) == 0,
@@ -286,13 +282,4 @@ func (a *asker) submission() api.Submission {
 		s.Jobs = append(s.Jobs, spec)
 	}
 	return s
-}
-
-// newUUID draws an id of version 4.
-func newUUID(rnd *rand.Rand) (id [16]byte) {
-	for i := range id {
-		id[i] = byte(rnd.Uint32())
-	}
-	id[6], id[8] = id[6]&0x0f|0x40, id[8]&0x3f|0x80
-	return id
 }
