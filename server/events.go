@@ -236,6 +236,8 @@ func changeOf(c job.Change) (out api.Change, build, id job.ID, channel *string) 
 		return api.Change{What: "worker-removed", Name: c.Name}, build, id, nil
 	case job.ChannelPut:
 		return api.Change{What: "channel", Name: c.Channel.Name}, build, id, &c.Channel.Name
+	default:
+		// It is of a job, or nobody's business.
 	}
 	out, id, channel = jobChangeOf(c)
 	return out, build, id, channel
@@ -273,6 +275,8 @@ func jobChangeOf(c job.Change) (out api.Change, id job.ID, channel *string) {
 		return api.Change{What: "job-progress"}, c.Job, nil
 	case job.JobDeleted:
 		return api.Change{What: "job-deleted"}, c.Job, nil
+	default:
+		// It is nobody's business.
 	}
 	return out, id, nil
 }

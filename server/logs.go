@@ -131,7 +131,7 @@ func (s *Server) appendLog(w http.ResponseWriter, r *http.Request) error {
 	return write(w, http.StatusOK, api.LogSize{Size: size})
 }
 
-// kept tells an error of the depot as a problem.
+// kept tells an error of the depot as a problem, without the folder of which it speaks.
 func kept(err error, size *int64) error {
 	var gap *depot.GapError
 	var limit *depot.LimitError
@@ -140,18 +140,18 @@ func kept(err error, size *int64) error {
 	var p *api.Problem
 	switch {
 	case errors.As(err, &gap):
-		p = api.ProblemOf(api.ErrMismatch)
+		p, err = api.ProblemOf(api.ErrMismatch), gap
 		size = &gap.Have
 	case errors.As(err, &limit):
-		p = api.ProblemOf(api.ErrTooLarge)
+		p, err = api.ProblemOf(api.ErrTooLarge), limit
 	case errors.As(err, &sum):
-		p = api.ProblemOf(api.ErrMismatch)
+		p, err = api.ProblemOf(api.ErrMismatch), sum
 	case errors.As(err, &taken):
-		p = api.ProblemOf(job.ErrExists)
+		p, err = api.ProblemOf(job.ErrExists), taken
 	case errors.Is(err, depot.ErrSealed):
-		p = api.ProblemOf(job.ErrEnded)
+		p, err = api.ProblemOf(job.ErrEnded), depot.ErrSealed
 	case errors.Is(err, depot.ErrBusy):
-		p = api.ProblemOf(job.ErrBusy)
+		p, err = api.ProblemOf(job.ErrBusy), depot.ErrBusy
 		p.Retry = true
 	case errors.Is(err, depot.ErrNotKept):
 		return api.ErrGone

@@ -143,6 +143,8 @@ func (o *workerOptions) validate() error {
 		return usage("system: want what this machine is, by --system or in HEADRACE_SYSTEM, as in %s", system())
 	case o.grace < 0:
 		return usage("grace: must not be negative")
+	case !(o.speed > 0 && o.speed <= 1e6):
+		return usage("speed: want a factor above 0, at most 1000000")
 	case level.UnmarshalText([]byte(o.logLevel)) != nil:
 		return usage("log-level: %q is none of debug, info, warn, error", o.logLevel)
 	case o.logFormat != "text" && o.logFormat != "json":
