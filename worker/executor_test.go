@@ -175,10 +175,10 @@ func TestTimeLimits(t *testing.T) {
 		c      Command
 		detail job.Detail
 	}{
-		{"total", Command{Shell: "while :; do echo x; sleep 0.01; done", Timeout: 200 * time.Millisecond, Silence: time.Minute}, job.TotalTimeout},
-		{"silent", Command{Shell: "echo x; sleep 1000", Timeout: time.Minute, Silence: 100 * time.Millisecond}, job.SilentTimeout},
+		{"total", Command{Shell: "while :; do echo x; sleep 0.01; done", Timeout: 3 * time.Second, Silence: time.Minute}, job.TotalTimeout},
+		{"silent", Command{Shell: "echo x; sleep 1000", Timeout: 5 * time.Minute, Silence: 3 * time.Second}, job.SilentTimeout},
 		{"silent after talk", Command{Shell: "for i in 1 2 3 4 5 6 7 8 9 10; do printf .; sleep 0.8; done; sleep 1000", Timeout: 5 * time.Minute, Silence: 6 * time.Second}, job.SilentTimeout},
-		{"deaf", Command{Shell: "trap '' TERM; while :; do sleep 1000; done", Timeout: 50 * time.Millisecond}, job.TotalTimeout},
+		{"deaf", Command{Shell: "trap '' TERM; while :; do sleep 1000; done", Timeout: 3 * time.Second}, job.TotalTimeout},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
