@@ -42,7 +42,7 @@ sim: ## run the engine in virtual time: make sim SEEDS=5000 [FIRST=1]
 	go test ./internal/sim -run '^TestSeeds$$' -count=1 -timeout 0 -seeds $(SEEDS) -first $(FIRST)
 
 chaos: setup ## kill a server and its workers under load, on each store: make chaos [KILLS=100] [SEED=1] [STORES=sqlite,postgres]
-	go test ./cmd/headrace -run '^TestChaos$$' -count=1 -timeout 0 -v -artifacts -chaos.kills $(KILLS) -chaos.seed $(SEED) -chaos.stores $(STORES)
+	go test -tags chaos ./cmd/headrace -run '^TestChaos$$' -count=1 -timeout 0 -v -artifacts -chaos.kills $(KILLS) -chaos.seed $(SEED) -chaos.stores $(STORES)
 
 mutants: ## plant each known fault and see a test catch it
 	@go run ./internal/mutants

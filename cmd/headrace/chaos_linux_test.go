@@ -1,3 +1,5 @@
+//go:build chaos
+
 package main
 
 import (
@@ -52,7 +54,7 @@ func TestChaos(t *testing.T) {
 			t.Logf("chaos: seed %d, %d kills", seed, *chaosKills)
 			defer func() {
 				if t.Failed() {
-					t.Logf("again: go test ./cmd/headrace -run '^TestChaos$' -count=1 -timeout 0 -v -chaos.seed %d -chaos.kills %d -chaos.stores %s", seed, *chaosKills, kind)
+					t.Logf("again: go test -tags chaos ./cmd/headrace -run '^TestChaos$' -count=1 -timeout 0 -v -chaos.seed %d -chaos.kills %d -chaos.stores %s", seed, *chaosKills, kind)
 				}
 			}()
 			s := newStorm(t, seed, store)

@@ -198,7 +198,7 @@ func (r *farmRun) conclude(b *api.Build, counts *farm.Counts, began time.Time, e
 	switch {
 	case out.Err() != nil:
 		return &exit{exitMachine, fmt.Errorf("write the progress: %v; the build goes on, see: headrace show %s", out.Err(), build)}
-	case interrupted && (cancelled || err != nil):
+	case interrupted && (cancelled || err != nil || r.owned && b.Outcome == job.Cancelled.String()):
 		e.Outcome, e.Code = "interrupted", exitInterrupted
 		if !cancelled {
 			r.relay.Event(progress.Notice{Text: "the build goes on; see: " + r.command("show", build.String())})
