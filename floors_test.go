@@ -44,6 +44,7 @@ var floors = map[string]place{
 	"worker":              {floor: 4},
 	"cmd/headrace":        {floor: 5},
 	"examples/composer":   {floor: 5},
+	"internal/apitest":    {floor: 5},
 	"internal/benchmark":  {floor: 5},
 	"internal/mutants":    {floor: 5},
 	"internal/testreport": {floor: 5},

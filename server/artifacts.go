@@ -55,7 +55,7 @@ func (s *Server) artifactOperations() {
 		})
 	s.raw(operation{
 		id: "get-artifact", method: http.MethodGet, path: "/jobs/{id}/attempts/{attempt}/artifacts/{name...}", tag: "artifacts", role: reader,
-		also:    []int{http.StatusPartialContent, http.StatusNotModified, http.StatusRequestedRangeNotSatisfiable},
+		also:    []int{http.StatusPartialContent, http.StatusNotModified, http.StatusPreconditionFailed, http.StatusRequestedRangeNotSatisfiable},
 		summary: "Download an artifact", about: "Ranges of bytes can be asked for. The ETag is the SHA-256.",
 	}, nil, &body{mediaType: "application/octet-stream"}, []param{jobParam, attemptParam, nameParam}, s.getArtifact)
 }
@@ -143,6 +143,6 @@ func (s *Server) getArtifact(w http.ResponseWriter, r *http.Request) error {
 	h.Set("Content-Disposition", mime.FormatMediaType("attachment", map[string]string{"filename": path.Base(a.Name)}))
 	h.Set("Content-Security-Policy", "sandbox; default-src 'none'")
 	h.Set("ETag", `"`+hex.EncodeToString(a.Sum[:])+`"`)
-	http.ServeContent(w, r, "", a.Time, content)
+	serveContent(w, r, a.Time, content)
 	return nil
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/headrace/headrace/api"
+	"github.com/headrace/headrace/internal/apitest"
 	"github.com/headrace/headrace/job"
 )
 
@@ -37,7 +38,7 @@ var free = map[string]bool{
 // not. A token of another channel finds nothing there.
 func TestAuthorizationMatrix(t *testing.T) {
 	t.Parallel()
-	d, err := document()
+	operations, err := apitest.Operations()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -51,25 +52,23 @@ func TestAuthorizationMatrix(t *testing.T) {
 		}
 	}
 	tried := 0
-	for path, methods := range d.paths.Paths {
-		for method, op := range methods {
-			if op.Role == "" {
-				t.Errorf("%s %s needs no token", method, path)
-				continue
-			}
-			for _, who := range []string{"nobody", "read", "work", "submit", "admin"} {
-				for _, channel := range []string{api.DefaultChannel, "other"} {
-					if who == "nobody" && channel == "other" {
-						continue
-					}
-					tried++
-					t.Run(fmt.Sprintf("%s/%s/%s", op.OperationID, who, channel), func(t *testing.T) {
-						l := *shared
-						client := *shared.Client
-						l.t, l.Client = t, &client
-						testAuthorization(&l, op, method, path, who, channel, secrets[who+" "+channel])
-					})
+	for _, op := range operations {
+		if op.Role == "" {
+			t.Errorf("%s %s needs no token", op.Method, op.Path)
+			continue
+		}
+		for _, who := range []string{"nobody", "read", "work", "submit", "admin"} {
+			for _, channel := range []string{api.DefaultChannel, "other"} {
+				if who == "nobody" && channel == "other" {
+					continue
 				}
+				tried++
+				t.Run(fmt.Sprintf("%s/%s/%s", op.ID, who, channel), func(t *testing.T) {
+					l := *shared
+					client := *shared.Client
+					l.t, l.Client = t, &client
+					testAuthorization(&l, op, who, channel, secrets[who+" "+channel])
+				})
 			}
 		}
 	}
@@ -78,23 +77,23 @@ func TestAuthorizationMatrix(t *testing.T) {
 	}
 }
 
-func testAuthorization(l *lab, op describedOperation, method, path, who, channel, secret string) {
+func testAuthorization(l *lab, op apitest.Operation, who, channel, secret string) {
 	t := l.t
 	l.must(l.Pause(t.Context(), api.DefaultChannel, "", false)) // an earlier case may have paused it
 	_, err := l.SetSchedule(t.Context(), "nightly", &api.ScheduleSpec{Cron: "@yearly", Submission: api.Submission{BuildSpec: api.BuildSpec{Name: "n"}, Jobs: []api.JobSpec{}}})
 	l.must(err)
 	w, s := l.startedBy("w-" + newID().String())
-	if op.OperationID == "delete-job" { // else it waits until the worker has confirmed
+	if op.ID == "delete-job" { // else it waits until the worker has confirmed
 		w.sync(api.Sync{Finished: []api.Finished{{Lease: s.Lease, Outcome: "failed"}}})
 	}
 	l.Token = secret
-	page := strings.NewReplacer("{attempt}", "1", "{name}", name(op.OperationID, w.name)).Replace(path)
+	page := strings.NewReplacer("{attempt}", "1", "{name}", name(op.ID, w.name)).Replace(op.Path)
 	id := s.Job.String()
-	if strings.HasPrefix(path, "/builds/") {
+	if strings.HasPrefix(op.Path, "/builds/") {
 		id = l.lastBuild.String()
 	}
 	page = strings.ReplaceAll(page, "{id}", id)
-	switch op.OperationID {
+	switch op.ID {
 	case "append-log":
 		page += "?offset=0"
 	case "put-artifact":
@@ -104,13 +103,13 @@ func testAuthorization(l *lab, op describedOperation, method, path, who, channel
 	case "watch":
 		page += "?after=1000000" // so that it ends
 	}
-	text := strings.ReplaceAll(bodies[op.OperationID], "SESSION", w.session.String())
-	if text == "" && method != "get" && method != "delete" {
+	text := strings.ReplaceAll(bodies[op.ID], "SESSION", w.session.String())
+	if text == "" && op.Method != http.MethodGet && op.Method != http.MethodDelete {
 		text = "{}"
 	}
-	status, answer := l.call(strings.ToUpper(method), "/api/v1"+page, text, api.LeaseHeader, s.Token, "Content-Type", "application/json")
+	status, answer := l.call(op.Method, "/api/v1"+page, text, api.LeaseHeader, s.Token, "Content-Type", "application/json")
 	refused := status == http.StatusUnauthorized || status == http.StatusForbidden
-	foreign := channel == "other" && !free[op.OperationID]
+	foreign := channel == "other" && !free[op.ID]
 	switch {
 	case who == "nobody":
 		if status != http.StatusUnauthorized {
@@ -124,7 +123,7 @@ func testAuthorization(l *lab, op describedOperation, method, path, who, channel
 		if status != http.StatusForbidden && status != http.StatusNotFound {
 			t.Errorf("with a token of another channel: %d %s, want 403 or 404", status, answer)
 		}
-	case overall[op.OperationID]:
+	case overall[op.ID]:
 		if status != http.StatusForbidden {
 			t.Errorf("with a token of one channel: %d %s, want 403: it concerns all", status, answer)
 		}

@@ -56,7 +56,7 @@ func (s *Server) buildOperations() {
 	})
 	s.raw(operation{
 		id: "submit-build", method: http.MethodPost, path: "/builds", tag: "builds", role: submitter, status: http.StatusCreated,
-		also: []int{http.StatusUnsupportedMediaType, http.StatusRequestTimeout}, summary: "Ask for a build with its jobs",
+		also: []int{http.StatusUnsupportedMediaType}, summary: "Ask for a build with its jobs",
 		about: "All or nothing. A large one may also come as lines of JSON (" + ndjson + "): the build without its jobs, then a job a line.",
 	}, &body{mediaType: "application/json", of: reflect.TypeFor[api.Submission]()}, &body{mediaType: "application/json", of: reflect.TypeFor[api.Receipt]()},
 		nil, s.submit)

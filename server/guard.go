@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net"
 	"net/http"
+	"path"
 	"strings"
 	"sync"
 	"time"
@@ -122,11 +123,21 @@ func (s *Server) identify(r *http.Request) (*pass, error) {
 // What all answers share: a call that is held keeps none of its own.
 var noSniff, noStore = []string{"nosniff"}, []string{"no-store"}
 
+// plainPath reports whether a path has no part that is empty, or stands for another.
+func plainPath(text string) bool {
+	clean := path.Clean(text)
+	return text == clean || text == clean+"/"
+}
+
 // guarded finds out whose each request is, and lets nothing that goes wrong in one end the others.
 func (s *Server) guarded(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		h := w.Header()
 		h["X-Content-Type-Options"], h["Cache-Control"] = noSniff, noStore
+		if !plainPath(r.URL.EscapedPath()) { // The mux would answer with a page that sends people elsewhere.
+			s.unknown(w, r)
+			return
+		}
 		p, err := s.identify(r)
 		if err != nil {
 			writeProblem(w, s.told(r.Context(), err))

@@ -5,14 +5,11 @@ import (
 	"context"
 	"encoding/json"
 	"flag"
-	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
-	"regexp"
-	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -23,11 +20,11 @@ import (
 	"github.com/google/uuid"
 	"github.com/headrace/headrace/api"
 	"github.com/headrace/headrace/depot"
+	"github.com/headrace/headrace/internal/apitest"
 	"github.com/headrace/headrace/job"
 	"github.com/headrace/headrace/queue"
 	"github.com/headrace/headrace/server"
 	"github.com/headrace/headrace/store/memory"
-	"github.com/santhosh-tekuri/jsonschema/v6"
 )
 
 // update has TestOpenAPIDocument write the document anew.
@@ -72,7 +69,8 @@ func makeLab(t *testing.T, guarded bool) *lab {
 	if l.depot, err = depot.Open(filepath.Join(t.TempDir(), "depot"), depot.Options{}); err != nil {
 		t.Fatal(err)
 	}
-	l.web = httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { (*l.handler.Load()).ServeHTTP(w, r) }))
+	now := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { (*l.handler.Load()).ServeHTTP(w, r) })
+	l.web = httptest.NewUnstartedServer(apitest.Checked(now, func(err error) { t.Error(err) }))
 	l.start()
 	l.web.Start()
 	t.Cleanup(func() {
@@ -92,7 +90,6 @@ func makeLab(t *testing.T, guarded bool) *lab {
 			t.Fatalf("the first token: %q, %v", l.Token, err)
 		}
 	}
-	l.HTTP.Transport = &held{next: l.HTTP.Transport, t: t}
 	return l
 }
 
@@ -195,140 +192,6 @@ func (l *lab) problem(method, path, text string, header ...string) *api.Problem 
 		l.t.Fatalf("%s %s: %d %s, want a problem", method, path, status, answer)
 	}
 	return p
-}
-
-// held holds every response to the OpenAPI document: its status, its media type, its body and, where the request is one that the
-// server took, that request.
-type held struct {
-	next http.RoundTripper
-	t    *testing.T
-}
-
-// document is the OpenAPI document, compiled.
-var document = sync.OnceValues(func() (*described, error) {
-	s, err := server.New(server.Config{Queue: &queue.Queue{}, History: memory.New(), Failures: memory.New()})
-	if err != nil {
-		return nil, err
-	}
-	text, err := s.OpenAPI()
-	if err != nil {
-		return nil, err
-	}
-	d := &described{}
-	if err := json.Unmarshal(text, &d.paths); err != nil {
-		return nil, err
-	}
-	whole, err := jsonschema.UnmarshalJSON(bytes.NewReader(text))
-	if err != nil {
-		return nil, err
-	}
-	d.compiler = jsonschema.NewCompiler()
-	d.compiler.AssertFormat()
-	if err := d.compiler.AddResource("openapi.json", whole); err != nil {
-		return nil, err
-	}
-	for path := range d.paths.Paths {
-		pattern := regexp.MustCompile(`\\\{[a-z]+\\\}`).ReplaceAllString(regexp.QuoteMeta(path), "[^/]+")
-		if strings.HasSuffix(path, "/artifacts/{name}") {
-			pattern = strings.TrimSuffix(pattern, "[^/]+") + ".+"
-		}
-		d.patterns = append(d.patterns, pathPattern{path, regexp.MustCompile("^" + pattern + "$")})
-	}
-	return d, nil
-})
-
-type described struct {
-	paths struct {
-		Paths map[string]map[string]describedOperation
-	}
-	mu       sync.Mutex
-	compiler *jsonschema.Compiler
-	patterns []pathPattern
-}
-
-type describedOperation struct {
-	OperationID string
-	Role        string `json:"x-role"`
-	Responses   map[string]struct{ Content map[string]any }
-}
-
-type pathPattern struct {
-	path    string
-	pattern *regexp.Regexp
-}
-
-// RoundTrip implements http.RoundTripper.
-func (h *held) RoundTrip(r *http.Request) (*http.Response, error) {
-	response, err := h.next.RoundTrip(r)
-	if err != nil {
-		return nil, err
-	}
-	below, ok := strings.CutPrefix(r.URL.Path, "/api/v1")
-	if !ok {
-		return response, nil
-	}
-	kind, _, _ := strings.Cut(response.Header.Get("Content-Type"), ";")
-	if response.StatusCode < 400 && (kind == "text/event-stream" || kind == "text/plain" || kind == "application/octet-stream") {
-		return response, nil // They stream.
-	}
-	text, err := io.ReadAll(response.Body)
-	response.Body.Close()
-	response.Body = io.NopCloser(bytes.NewReader(text))
-	if err != nil {
-		return response, nil // It was cut off, which is the test's business.
-	}
-	d, err := document()
-	if err != nil {
-		h.t.Errorf("the document: %v", err)
-		return response, nil
-	}
-	if err := d.check(r.Method, below, response.StatusCode, kind, text); err != nil {
-		h.t.Errorf("%s %s: %d %s: %v", r.Method, r.URL.Path, response.StatusCode, text, err)
-	}
-	return response, nil
-}
-
-func (d *described) check(method, path string, status int, kind string, text []byte) error {
-	for _, p := range d.patterns {
-		if !p.pattern.MatchString(path) {
-			continue
-		}
-		op, ok := d.paths.Paths[p.path][strings.ToLower(method)]
-		if !ok {
-			continue
-		}
-		code := strconv.Itoa(status)
-		response, ok := op.Responses[code]
-		if !ok {
-			return fmt.Errorf("the document knows no status %s", code)
-		}
-		if len(response.Content) == 0 {
-			if len(text) > 0 {
-				return fmt.Errorf("there is a body where the document has none")
-			}
-			return nil
-		}
-		if _, ok := response.Content[kind]; !ok {
-			return fmt.Errorf("the document knows no media type %q", kind)
-		}
-		escape := strings.NewReplacer("~", "~0", "/", "~1", "{", "%7B", "}", "%7D")
-		at := "openapi.json#/paths/" + escape.Replace(p.path) + "/" + strings.ToLower(method) + "/responses/" + code + "/content/" + escape.Replace(kind) + "/schema"
-		d.mu.Lock()
-		schema, err := d.compiler.Compile(at)
-		d.mu.Unlock()
-		if err != nil {
-			return err
-		}
-		v, err := jsonschema.UnmarshalJSON(bytes.NewReader(text))
-		if err != nil {
-			return err
-		}
-		return schema.Validate(v)
-	}
-	if status == http.StatusNotFound || status == http.StatusMethodNotAllowed {
-		return nil
-	}
-	return fmt.Errorf("the document does not know the operation")
 }
 
 // The document in the repository is the one that is served.

@@ -215,7 +215,7 @@ func (s *Server) readLog(w http.ResponseWriter, r *http.Request) error {
 	h.Set("Content-Type", "text/plain; charset=utf-8")
 	h.Set("Headrace-Log-Offset", strconv.FormatInt(offset, 10))
 	if !follow {
-		http.ServeContent(w, r, "", time.Time{}, io.NewSectionReader(content, offset, size-offset))
+		serveContent(w, r, time.Time{}, io.NewSectionReader(content, offset, size-offset))
 		return nil
 	}
 	w.WriteHeader(http.StatusOK)

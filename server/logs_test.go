@@ -220,3 +220,52 @@ func TestArtifacts(t *testing.T) {
 		t.Errorf("with another token: %v", err)
 	}
 }
+
+// What of a log or an artifact cannot be given is told as a problem, too; several ranges come as parts.
+func TestRanges(t *testing.T) {
+	t.Parallel()
+	l := newLab(t)
+	_, s := l.started()
+	_, err := l.AppendLog(t.Context(), l.leaseOf(s), 0, []byte("0123456789"))
+	l.must(err)
+	sum := sha256.Sum256([]byte("abc"))
+	_, err = l.PutArtifact(t.Context(), l.leaseOf(s), "a.txt", 3, hex.EncodeToString(sum[:]), 0, strings.NewReader("abc"))
+	l.must(err)
+	at := "/api/v1/jobs/" + s.Job.String() + "/attempts/1/"
+	for _, c := range []struct {
+		path, header, value string
+		status              int
+	}{
+		{"log", "Range", "bytes=20-", http.StatusRequestedRangeNotSatisfiable},
+		{"log", "Range", "bytes=5-2", http.StatusRequestedRangeNotSatisfiable},
+		{"artifacts/a.txt", "Range", "bytes=3-", http.StatusRequestedRangeNotSatisfiable},
+		{"artifacts/a.txt", "If-Match", `"x"`, http.StatusPreconditionFailed},
+	} {
+		if p := l.problem("GET", at+c.path, "", c.header, c.value); p.Status != c.status || !strings.Contains(p.Detail, "header."+c.header) {
+			t.Errorf("%s, %s: %s: told %+v, want %d", c.path, c.header, c.value, p, c.status)
+		}
+	}
+	if status, text := l.call("GET", at+"log", "", "Range", "bytes=2-4"); status != http.StatusPartialContent || string(text) != "234" {
+		t.Errorf("a range is answered with %d %q", status, text)
+	}
+	if status, text := l.call("GET", at+"log", "", "Range", "bytes=2-3,7-8"); status != http.StatusPartialContent || !bytes.Contains(text, []byte("\r\n\r\n23\r\n")) {
+		t.Errorf("two ranges are answered with %d %q", status, text)
+	}
+	if status, _ := l.call("GET", at+"artifacts/a.txt", "", "If-None-Match", `"`+hex.EncodeToString(sum[:])+`"`); status != http.StatusNotModified {
+		t.Errorf("what is known is answered with %d", status)
+	}
+	if status, text := l.call("HEAD", at+"log", ""); status != http.StatusOK || len(text) > 0 {
+		t.Errorf("HEAD is answered with %d %q", status, text)
+	}
+}
+
+// A path that is written in another way than it is meant is none, and nobody is sent elsewhere.
+func TestPathsThatAreNotPlain(t *testing.T) {
+	t.Parallel()
+	l := newLab(t)
+	for _, path := range []string{"/api/v1//builds", "/api/v1/./builds", "/api/v1/jobs/../builds", "//api/v1/builds", "/api/v1/builds//"} {
+		if p := l.problem("GET", path, ""); p.Status != http.StatusNotFound {
+			t.Errorf("%s: told %+v", path, p)
+		}
+	}
+}

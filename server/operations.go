@@ -47,6 +47,7 @@ func (s *Server) describe(o *operation) huma.Operation {
 		BodyReadTimeout: s.BodyPatience,
 	}
 	if o.method != http.MethodGet {
+		op.Errors = append(op.Errors, http.StatusRequestTimeout)
 		op.Parameters = append(op.Parameters, &huma.Param{
 			Name: "Idempotency-Key", In: "header", Schema: &huma.Schema{Type: huma.TypeString},
 			Description: "Under one key the request happens once; a repeat gets the first answer, for at least 24 hours.",
@@ -148,13 +149,12 @@ func (s *Server) raw(o operation, in, out *body, params []param, do func(http.Re
 	}
 	op.Responses = map[string]*huma.Response{strconv.Itoa(status): answer}
 	problem := huma.SchemaFromType(registry, reflect.TypeFor[api.Problem]())
-	for _, code := range slices.Concat(problems, o.also) {
-		switch {
-		case code < http.StatusBadRequest:
-			op.Responses[strconv.Itoa(code)] = &huma.Response{Description: http.StatusText(code), Content: answer.Content}
-			continue
-		case code == http.StatusRequestedRangeNotSatisfiable:
+	for _, code := range op.Errors {
+		if code < http.StatusBadRequest {
 			op.Responses[strconv.Itoa(code)] = &huma.Response{Description: http.StatusText(code)}
+			if code == http.StatusPartialContent { // one range, or several
+				op.Responses[strconv.Itoa(code)].Content = map[string]*huma.MediaType{out.mediaType: schema(out), "multipart/byteranges": schema(&body{})}
+			}
 			continue
 		}
 		op.Responses[strconv.Itoa(code)] = &huma.Response{
@@ -251,6 +251,9 @@ func misread(err error, at string) error {
 		return api.Invalid(at, "is empty")
 	case errors.Is(err, io.ErrUnexpectedEOF):
 		return api.Invalid(at, "ends in the middle")
+	}
+	if name, ok := strings.CutPrefix(err.Error(), "json: unknown field "); ok {
+		return api.Invalid(at, "has an unknown field, "+clip(name))
 	}
 	var timeout interface{ Timeout() bool }
 	if errors.As(err, &timeout) && timeout.Timeout() {

@@ -150,12 +150,8 @@ func (s *Server) OpenAPI() ([]byte, error) { return s.api.OpenAPI().MarshalJSON(
 // unknown answers for paths that there are not, and for methods that a path does not have.
 func (s *Server) unknown(w http.ResponseWriter, r *http.Request) {
 	var has []string
-	for _, method := range []string{http.MethodGet, http.MethodPost, http.MethodPut, http.MethodDelete} {
-		other := r.Clone(r.Context())
-		other.Method = method
-		if _, pattern := s.mux.Handler(other); pattern != "/" {
-			has = append(has, method)
-		}
+	if plainPath(r.URL.EscapedPath()) {
+		has = s.methodsAt(r)
 	}
 	if len(has) > 0 {
 		w.Header().Set("Allow", strings.Join(has, ", "))
@@ -163,6 +159,18 @@ func (s *Server) unknown(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	writeProblem(w, api.Plain(http.StatusNotFound, "there is nothing at "+clip(r.URL.Path)))
+}
+
+// methodsAt gives the methods that the path of a request has.
+func (s *Server) methodsAt(r *http.Request) (has []string) {
+	for _, method := range []string{http.MethodGet, http.MethodPost, http.MethodPut, http.MethodDelete} {
+		other := r.Clone(r.Context())
+		other.Method = method
+		if _, pattern := s.mux.Handler(other); pattern != "/" {
+			has = append(has, method)
+		}
+	}
+	return has
 }
 
 // clip shortens what a message repeats of a request.

@@ -21,6 +21,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/headrace/headrace/api"
 	"github.com/headrace/headrace/depot"
+	"github.com/headrace/headrace/internal/apitest"
 	"github.com/headrace/headrace/internal/pgtest"
 	"github.com/headrace/headrace/job"
 	"github.com/headrace/headrace/queue"
@@ -116,7 +117,7 @@ func (f *farm) network() *pgtest.Proxy {
 	if err != nil {
 		f.t.Fatal(err)
 	}
-	web := &http.Server{Handler: f}
+	web := &http.Server{Handler: apitest.Checked(f, func(err error) { f.t.Error(err) })}
 	var serving sync.WaitGroup
 	serving.Go(func() { _ = web.Serve(l) }) // It ends when it is closed.
 	p, err := pgtest.Before(path)

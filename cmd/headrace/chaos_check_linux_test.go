@@ -370,6 +370,12 @@ func (s *storm) auditJobs() (logs int) {
 	ctx, cancel := s.within(10 * time.Minute)
 	defer cancel()
 	list := s.stored()
+	touched := map[job.ID]bool{} // Their builds may have ended before them: then they are not tried again.
+	for _, b := range s.ledger.builds {
+		for _, id := range b.jobs {
+			touched[id] = touched[id] || b.touched
+		}
+	}
 	for i := range list {
 		rec := &list[i]
 		p := s.ledger.plays[rec.Spec.Name]
@@ -411,7 +417,7 @@ func (s *storm) auditJobs() (logs int) {
 		} else if p.way == behaves {
 			most = 0
 		}
-		if failures > most || p.way == fails && rec.End.Outcome == job.Failed && failures != most && !p.optional {
+		if failures > most || p.way == fails && rec.End.Outcome == job.Failed && failures != most && !p.optional && !touched[rec.Spec.ID] {
 			s.t.Errorf("job %s %s failed %d times, want %d", rec.Spec.ID, rec.Spec.Name, failures, most)
 		}
 	}

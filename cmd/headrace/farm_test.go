@@ -28,7 +28,7 @@ func TestFarmScripts(t *testing.T) {
 		Setup: func(e *testscript.Env) error {
 			e.Setenv("PATH", filepath.Dir(binary)+string(os.PathListSeparator)+e.Getenv("PATH"))
 			e.Setenv("TZ", "UTC")
-			e.Values[farmKey{}] = &farmLab{hands: map[string]*hand{}}
+			e.Values[farmKey{}] = &farmLab{t: t, hands: map[string]*hand{}}
 			return nil
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
@@ -44,6 +44,7 @@ type farmKey struct{}
 
 // farmLab is the server of a script, and its workers.
 type farmLab struct {
+	t      *testing.T
 	server *exec.Cmd
 	client *api.Client
 	hands  map[string]*hand
@@ -98,10 +99,12 @@ func serveFarm(ts *testscript.TestScript, neg bool, args []string) {
 	if address == "" || token == "" {
 		ts.Fatalf("the server ended before it served")
 	}
+	if l.client == nil {
+		ts.Setenv(serverEnv, "http://"+openWay(l.t, ts, "tcp", "127.0.0.1:0", strings.TrimPrefix(address, "http://")).String())
+	}
 	c, err := api.NewClient(address, token)
 	ts.Check(err)
 	l.client = c
-	ts.Setenv(serverEnv, address)
 	ts.Setenv(tokenEnv, token)
 }
 

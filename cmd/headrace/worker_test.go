@@ -21,6 +21,7 @@ import (
 
 	"github.com/headrace/headrace/api"
 	"github.com/headrace/headrace/depot"
+	"github.com/headrace/headrace/internal/apitest"
 	"github.com/headrace/headrace/job"
 	"github.com/headrace/headrace/queue"
 	"github.com/headrace/headrace/server"
@@ -63,7 +64,7 @@ func newYard(t *testing.T) *yard {
 			t.Errorf("run the server: %v", err)
 		}
 	})
-	web := httptest.NewServer(s.Handler())
+	web := httptest.NewServer(apitest.Checked(s.Handler(), func(err error) { t.Error(err) }))
 	t.Cleanup(func() {
 		s.Close()
 		web.Close()
