@@ -70,7 +70,15 @@ type call struct {
 	header http.Header
 	body   any // as JSON; nil: none
 	once   bool
+	// held is for how long the server may hold it, or need for it, besides answerWithin; below 0: for as long as it likes.
+	held time.Duration
 }
+
+// answerWithin is how long an answer may be in coming: a server, or what is before it, may be there and stand still.
+const answerWithin = 30 * time.Second
+
+// errNoAnswer ends a call.
+var errNoAnswer = errors.New("it does not answer")
 
 // do makes a call, and reads its answer into v, unless that is nil.
 func (c *Client) do(ctx context.Context, k *call, v any) error {
@@ -146,9 +154,43 @@ func (c *Client) send(ctx context.Context, k *call, body io.Reader) (*http.Respo
 	if len(k.query) > 0 {
 		where += "?" + k.query.Encode()
 	}
+	answering, end := context.WithCancelCause(ctx)
+	if k.held >= 0 {
+		defer time.AfterFunc(k.held+answerWithin, func() { end(errNoAnswer) }).Stop()
+	}
+	response, err := c.request(answering, k, where, body)
+	if err != nil {
+		if errors.Is(context.Cause(answering), errNoAnswer) {
+			err = errNoAnswer
+		}
+		end(nil)
+		return nil, lost(ctx, k, err)
+	}
+	response.Body = &answer{response.Body, end}
+	if response.StatusCode/100 == 2 {
+		return response, nil
+	}
+	defer response.Body.Close() // Only read from.
+	return nil, refusal(response)
+}
+
+// answer is the body of a response, whose request ends with it.
+type answer struct {
+	io.ReadCloser
+	end context.CancelCauseFunc
+}
+
+// Close implements io.Closer.
+func (a *answer) Close() error {
+	defer a.end(nil)
+	return a.ReadCloser.Close()
+}
+
+// request sends a request, and gives its response as soon as that begins.
+func (c *Client) request(ctx context.Context, k *call, where string, body io.Reader) (*http.Response, error) {
 	r, err := http.NewRequestWithContext(ctx, k.method, where, body)
 	if err != nil {
-		return nil, fmt.Errorf("%s %s: %v", k.method, k.path, err)
+		return nil, err
 	}
 	for name, values := range k.header {
 		r.Header[name] = values
@@ -160,15 +202,7 @@ func (c *Client) send(ctx context.Context, k *call, body io.Reader) (*http.Respo
 		r.Header.Set("Authorization", "Bearer "+c.Token)
 	}
 	r.Header.Set("User-Agent", c.Agent)
-	response, err := c.HTTP.Do(r)
-	if err != nil {
-		return nil, lost(ctx, k, err)
-	}
-	if response.StatusCode/100 == 2 {
-		return response, nil
-	}
-	defer response.Body.Close() // Only read from.
-	return nil, refusal(response)
+	return c.HTTP.Do(r)
 }
 
 // lost tells that the server could not be reached, or its answer did not come.
@@ -196,6 +230,11 @@ func refusal(response *http.Response) error {
 	}
 	p.Status = response.StatusCode
 	return p
+}
+
+// await asks, and lets the server hold the answer for waitAtOnce.
+func (c *Client) await(ctx context.Context, path string, v any) error {
+	return c.do(ctx, &call{method: http.MethodGet, path: path, query: values("wait_seconds", seconds(waitAtOnce)), held: waitAtOnce}, v)
 }
 
 func (c *Client) get(ctx context.Context, path string, query url.Values, v any) error {

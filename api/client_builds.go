@@ -48,15 +48,18 @@ const waitAtOnce = 50 * time.Second
 func (c *Client) AwaitBuild(ctx context.Context, id job.ID) (Build, error) {
 	for {
 		var b Build
-		if err := c.get(ctx, "/builds/"+id.String(), values("wait_seconds", seconds(waitAtOnce)), &b); err != nil || b.Ended != nil {
+		if err := c.await(ctx, "/builds/"+id.String(), &b); err != nil || b.Ended != nil {
 			return b, err
 		}
 	}
 }
 
+// submitWithin is how long a large submission may be on its way.
+const submitWithin = 10 * time.Minute
+
 // Submit asks for a build. It is sent job by job, so that no second copy of a large one is made; repeated, it happens once.
 func (c *Client) Submit(ctx context.Context, s *Submission) (Receipt, error) {
-	k := &call{method: http.MethodPost, path: "/builds", header: http.Header{"Content-Type": {"application/x-ndjson"}}}
+	k := &call{method: http.MethodPost, path: "/builds", header: http.Header{"Content-Type": {"application/x-ndjson"}}, held: submitWithin}
 	k.header.Set("Idempotency-Key", newKey())
 	var receipt Receipt
 	err := c.again(ctx, false, func() error {
@@ -148,7 +151,7 @@ func (c *Client) Job(ctx context.Context, id job.ID) (Job, error) {
 func (c *Client) AwaitJob(ctx context.Context, id job.ID) (Job, error) {
 	for {
 		var j Job
-		if err := c.get(ctx, "/jobs/"+id.String(), values("wait_seconds", seconds(waitAtOnce)), &j); err != nil || j.Ended != nil {
+		if err := c.await(ctx, "/jobs/"+id.String(), &j); err != nil || j.Ended != nil {
 			return j, err
 		}
 	}

@@ -103,6 +103,7 @@ func (c *Client) PutArtifact(ctx context.Context, l job.Lease, name string, size
 			"offset": {strconv.FormatInt(offset, 10)}, "size": {strconv.FormatInt(size, 10)}, "sha256": {sum},
 		},
 		header: http.Header{LeaseHeader: {l.Token.Reveal()}, "Content-Type": {"application/octet-stream"}},
+		held:   -1, // It takes as long as the file does.
 	}
 	var u Uploaded
 	response, err := c.send(ctx, k, content)

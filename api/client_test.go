@@ -16,12 +16,14 @@ import (
 // line is a network that does with the n-th call what is said of it.
 type line struct {
 	calls int
+	last  *http.Request
 	do    func(n int) (string, error)
 }
 
 // RoundTrip implements http.RoundTripper.
 func (l *line) RoundTrip(r *http.Request) (*http.Response, error) {
 	l.calls++
+	l.last = r
 	text, err := l.do(l.calls)
 	if err != nil {
 		return nil, err
@@ -61,4 +63,66 @@ func TestClientIsPatientFromTheFirstFailureOn(t *testing.T) {
 			t.Errorf("it tried for %v", took)
 		}
 	})
+}
+
+// A server that stands still is one that does not answer, whatever it was asked; one that holds an answer, as it was asked to, is not.
+func TestClientGivesUpOnAServerThatStandsStill(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		c, err := NewClient("http://farm", "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		for name, ask := range map[string]func() error{
+			"show":   func() error { _, err := c.Build(t.Context(), job.ID{1}); return err },
+			"cancel": func() error { return c.CancelBuild(t.Context(), job.ID{1}, false) },
+			"await":  func() error { _, err := c.AwaitBuild(t.Context(), job.ID{1}); return err },
+			"log":    func() error { _, _, err := c.Log(t.Context(), job.ID{1}, LogOptions{Follow: true}); return err },
+			"submit": func() error { _, err := c.Submit(t.Context(), &Submission{}); return err },
+		} {
+			c.HTTP.Transport = still{}
+			began := time.Now()
+			var retry *queue.RetryError
+			if err := ask(); !errors.As(err, &retry) || !strings.Contains(err.Error(), "it does not answer") {
+				t.Errorf("%s: told %v", name, err)
+			}
+			took := time.Since(began)
+			most := 2*answerWithin + DefaultPatience
+			switch name {
+			case "await":
+				most += 2 * waitAtOnce
+			case "submit":
+				most += 2 * submitWithin
+			}
+			if took < answerWithin || took > most {
+				t.Errorf("%s: given up after %v, want %v at most", name, took, most)
+			}
+		}
+		// What comes late of an answer that has begun is waited for.
+		l := &line{do: func(int) (string, error) { return "", nil }}
+		c.HTTP.Transport = l
+		slow, _, err := c.Log(t.Context(), job.ID{1}, LogOptions{Follow: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Hour)
+		if err := l.last.Context().Err(); err != nil {
+			t.Errorf("a request whose answer had begun was ended: %v", err)
+		}
+		if err := slow.Close(); err != nil || l.last.Context().Err() == nil {
+			t.Errorf("closed: %v; its request goes on: %v", err, l.last.Context().Err() == nil)
+		}
+	})
+}
+
+// still is a network behind which somebody takes calls, and does nothing.
+type still struct{}
+
+// RoundTrip implements http.RoundTripper.
+func (still) RoundTrip(r *http.Request) (*http.Response, error) {
+	if r.Body != nil {
+		go func() { _, _ = io.Copy(io.Discard, r.Body); _ = r.Body.Close() }() // As a network would.
+	}
+	<-r.Context().Done()
+	return nil, r.Context().Err()
 }

@@ -13,7 +13,7 @@ func workerPath(name string) string { return "/workers/" + url.PathEscape(name) 
 // Sync makes a worker's call. It is not repeated: the worker calls again.
 func (c *Client) Sync(ctx context.Context, name string, s *Sync) (SyncReply, error) {
 	var reply SyncReply
-	err := c.do(ctx, &call{method: http.MethodPost, path: workerPath(name) + "/sync", body: s, once: true}, &reply)
+	err := c.do(ctx, &call{method: http.MethodPost, path: workerPath(name) + "/sync", body: s, once: true, held: Duration(s.WaitSeconds)}, &reply)
 	return reply, err
 }
 
