@@ -28,6 +28,7 @@ type webSizes struct {
 	idle     int           // workers that wait for long
 	rest     time.Duration // how long
 	cancels  int
+	trees    int // jobs of several processes that are cancelled
 	graph    int // jobs of one submission
 	past     int // finished jobs
 	builds   int // of which lists tell
@@ -39,13 +40,13 @@ type webSizes struct {
 
 var fullWeb = webSizes{
 	drain: 20_000, workers: 64, batches: []int{1, 16}, crowd: 1000, foreign: 100_000, offered: 5000, every: 2 * time.Millisecond,
-	idle: 10_000, rest: 50 * time.Second, cancels: 1000, graph: 100_000, past: 1_000_000, builds: 2000, reads: 200, log: 100 << 20,
+	idle: 10_000, rest: 50 * time.Second, cancels: 1000, trees: 200, graph: 100_000, past: 1_000_000, builds: 2000, reads: 200, log: 100 << 20,
 	watchers: 1000, told: 200,
 }
 
 var quickWeb = webSizes{
 	drain: 60, workers: 3, batches: []int{2}, crowd: 4, foreign: 20, offered: 10, every: time.Millisecond, idle: 8, rest: 20 * time.Millisecond,
-	cancels: 5, graph: 50, past: 1000, builds: 5, reads: 2, log: 1 << 20, watchers: 3, told: 3,
+	cancels: 5, trees: 2, graph: 50, past: 1000, builds: 5, reads: 2, log: 1 << 20, watchers: 3, told: 3,
 }
 
 // servers measures package server over HTTP.
@@ -58,6 +59,7 @@ func servers(ctx context.Context, l *lab) (section, error) {
 			fmt.Sprintf("A start is from the call that submits a build of one job to the return of a worker's held call with it, %d workers waiting, %d other jobs waiting that nobody serves, one build each %s. ", l.web.crowd, l.web.foreign, l.web.every) +
 			fmt.Sprintf("Idle workers are %d whose calls are held for 50 s each, over %s once all were connected; memory is what the server's process has more than before they came. ", l.web.idle, l.web.rest) +
 			"A cancel is from its call to the return of the held call of the worker that runs the job. " +
+			fmt.Sprintf("The death of its processes is seen from outside, on `headrace worker`, %d times: a shell with three of them below it, one in a session of its own, of which none ignores SIGTERM. ", l.web.trees) +
 			fmt.Sprintf("The submission has %d jobs of three needs each, as lines of JSON; a worker finishes other jobs meanwhile, one at a time. ", l.web.graph) +
 			fmt.Sprintf("Lists are pages of 100 with %d finished jobs stored (rows copied as in \"After so many finished jobs\") and %d builds. ", l.web.past, l.web.builds) +
 			fmt.Sprintf("The tail is the last 100 lines of a log of %d MiB, to its first byte. ", l.web.log>>20) +
@@ -72,6 +74,7 @@ func servers(ctx context.Context, l *lab) (section, error) {
 		{"starts", l.webStarts},
 		{"idle", l.webIdle},
 		{"cancels", l.webCancels},
+		{"trees", l.webTrees},
 		{"submission", l.webSubmission},
 		{"lists", l.webLists},
 		{"watchers", l.webWatchers},
