@@ -242,3 +242,56 @@ func TestS05LeaseThatIsBeingReadIsToldToOne(t *testing.T) {
 		}
 	})
 }
+
+// A lease of which nobody was told cannot be handed back, and another one looks meanwhile whether there is such a lease: the next who comes
+// finds it all the same. To plant it: composer/handouts.go, untell: leave the doubt as it is.
+func TestS05LeaseThatCannotBeHandedBackStaysInDoubt(t *testing.T) {
+	onEach(t, func(t *testing.T, l *lab) {
+		o := &outage{}
+		l.patience = time.Millisecond
+		fails := o.fail("Committed", "Load")
+		var armed atomic.Bool
+		entered, release := make(chan struct{}), make(chan struct{})
+		l.tap(func(call string) error {
+			if call == "Commit" && armed.CompareAndSwap(true, false) {
+				entered <- struct{}{}
+				<-release
+				return errOutage
+			}
+			return fails(call)
+		}, o.fail("Commit"))
+		l.finish(l.pickNew("build"), nil)
+		l.finish(l.pickNew("other"), nil)
+		id := l.enqueue("build", "")
+		take := func(ctx context.Context, jobType string) error {
+			_, _, _, _, _, err := l.Dequeue(ctx, uuid.Nil, []string{jobType}, []string{""})
+			return err
+		}
+		ctx, cancel := context.WithCancel(l.Context())
+		ended := make(chan error, 1)
+		l.breaks(o, func() {
+			go func() { ended <- take(ctx, "build") }()
+			l.until("the engine has stepped down", func() bool { return o.failed.Load() > 4 })
+			cancel()
+			l.gives("Dequeue", <-ended, composer.ErrDequeueTimeout)
+		})
+		l.until("the engine is back", func() bool { _, err := l.IdFromToken(uuid.Nil); return any(err) == any(composer.ErrNotExist) })
+		l.is(id, isRunning)
+
+		armed.Store(true)
+		other := l.begin("other", "")
+		<-entered
+		short, end := context.WithTimeout(l.Context(), 20*time.Millisecond)
+		defer end()
+		l.gives("Dequeue while it is handed back", take(short, "build"), composer.ErrDequeueTimeout)
+		close(release)
+		l.get(other, l.enqueue("other", ""))
+		found, token := l.dequeue("build", "")
+		if found != id {
+			t.Fatalf("dequeued %s, want %s", found, id)
+		}
+		if requeued, err := l.RequeueOrFinishToken(token, 0, 1, nil); !requeued || err != nil {
+			t.Errorf("requeued %t, %v; want that nothing was lost before", requeued, err)
+		}
+	})
+}

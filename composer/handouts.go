@@ -41,7 +41,7 @@ func newHandouts(e engine) *handouts {
 // call is somebody who waits to be given a job.
 type call struct {
 	h  *handouts
-	in string // the name in which it is in doubt; "": it is not
+	in *doubt // in which it is; nil: in none
 }
 
 // tell notes that a caller is told of a lease, and reports whether he may be: not, if another was.
@@ -64,10 +64,23 @@ func (h *handouts) tell(l job.Lease) bool {
 	return true
 }
 
-func (h *handouts) untell(l job.Lease) {
+// untell notes that nobody was told of a lease after all. Whoever looked meanwhile found nothing, and was no longer in doubt.
+func (h *handouts) untell(name string, l job.Lease) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	delete(h.told, l.Token)
+	h.raise(name)
+}
+
+// raise gives a worker of the engine a reason for doubt. The caller holds the lock.
+func (h *handouts) raise(name string) *doubt {
+	d := h.doubts[name]
+	if d == nil {
+		d = &doubt{}
+		h.doubts[name] = d
+	}
+	d.news++
+	return d
 }
 
 // inherit takes what a worker of the engine has for told.
@@ -87,24 +100,18 @@ func (c *call) doubt(name string) {
 	c.over()
 	c.h.mu.Lock()
 	defer c.h.mu.Unlock()
-	d := c.h.doubts[name]
-	if d == nil {
-		d = &doubt{}
-		c.h.doubts[name] = d
-	}
-	d.calls++
-	d.news++
-	c.in = name
+	c.in = c.h.raise(name)
+	c.in.calls++
 }
 
 // over says that the call waits no more.
 func (c *call) over() {
 	c.h.mu.Lock()
 	defer c.h.mu.Unlock()
-	if d := c.h.doubts[c.in]; d != nil && c.in != "" {
-		d.calls--
+	if c.in != nil {
+		c.in.calls--
+		c.in = nil
 	}
-	c.in = ""
 }
 
 // given gives a job by a lease in the name of a worker of the engine: one of which nobody was told, or else a new one. id is the job that
@@ -181,7 +188,7 @@ func (h *handouts) resume(ctx context.Context, name string, id job.ID) (queue.As
 		got, err := h.engine.Resume(ctx, leases...)
 		switch {
 		case err != nil:
-			h.untell(leases[0])
+			h.untell(name, leases[0])
 			return queue.Assignment{}, err
 		case len(got) > 0:
 			return got[0], nil
@@ -211,7 +218,7 @@ func (h *handouts) settle(ctx context.Context) {
 			// It costs no attempt. One that was being stopped is over by that.
 			f := job.Report{Lease: l, Outcome: job.Aborted, Detail: job.HandedBack, Message: "nobody was told of it"}
 			if err := h.engine.Finish(ctx, f); err != nil && !errors.Is(err, job.ErrLeaseLost) {
-				h.untell(l)
+				h.untell(name, l)
 			}
 		}
 	}
