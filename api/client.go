@@ -225,7 +225,7 @@ func refusal(response *http.Response) error {
 	kind, _, _ := strings.Cut(response.Header.Get("Content-Type"), ";")
 	if err != nil || kind != ProblemType || json.Unmarshal(text, p) != nil {
 		// It is not the server that speaks, but something before it.
-		p = Plain(response.StatusCode, "the server answered "+response.Status)
+		p = Plain(response.StatusCode, "the server answered "+response.Status+said(kind, text))
 		p.Retry = response.StatusCode >= 500 || response.StatusCode == http.StatusTooManyRequests
 	}
 	p.Status = response.StatusCode
@@ -235,6 +235,16 @@ func refusal(response *http.Response) error {
 // await asks, and lets the server hold the answer for waitAtOnce.
 func (c *Client) await(ctx context.Context, path string, v any) error {
 	return c.do(ctx, &call{method: http.MethodGet, path: path, query: values("wait_seconds", seconds(waitAtOnce)), held: waitAtOnce}, v)
+}
+
+// said gives what a plain text says, if it is one line for people.
+func said(kind string, text []byte) string {
+	const most = 200
+	line := strings.TrimSpace(string(text))
+	if kind != "text/plain" && kind != "" || line == "" || len(line) > most || strings.ContainsFunc(line, func(r rune) bool { return r < ' ' }) {
+		return ""
+	}
+	return ": " + line
 }
 
 func (c *Client) get(ctx context.Context, path string, query url.Values, v any) error {

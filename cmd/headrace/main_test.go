@@ -60,7 +60,7 @@ func TestScripts(t *testing.T) {
 			return nil
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
-			"code": exitCode, "lines": countLines, "fifo": makeFIFOs, "order": inOrder, "checked": checkedWay(t),
+			"code": exitCode, "lines": countLines, "fifo": makeFIFOs, "order": inOrder, "checked": checkedWay(t), "certify": certify,
 		},
 		RequireExplicitExec: true,
 		UpdateScripts:       *update,

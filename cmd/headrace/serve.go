@@ -86,7 +86,7 @@ once; nothing that was acknowledged is lost by that either.
 	f.StringVar(&o.data, "data", "headrace-data", "keep logs and artifacts, and the store unless it is a database, in this `folder`")
 	storeVar(f, &o.store, "store", "keep the store in this database, `postgres://HOST/NAME` (15 or newer), instead")
 	f.StringVar(&o.listen, "listen", "127.0.0.1:7470", "serve at this `address`: HOST:PORT, or unix:PATH")
-	f.StringVar(&o.tlsCert, "tls-cert", "", "serve TLS with the certificate chain in this `file`")
+	f.StringVar(&o.tlsCert, "tls-cert", "", "serve TLS with the certificate chain in this `file`; it may be replaced while it is served")
 	f.StringVar(&o.tlsKey, "tls-key", "", "and the key in this `file`")
 	f.BoolVar(&o.plainHTTP, "plain-http", false, "serve other machines without TLS, as behind a proxy that does that: tokens could be read on the way")
 	f.BoolVar(&o.publicRead, "public-read", false, "let whoever has no token read everything")
@@ -125,6 +125,9 @@ func (o *serveOptions) validate() error {
 	if path, ok := strings.CutPrefix(o.listen, "unix:"); ok {
 		if path == "" {
 			return usage("listen: want a path after unix:")
+		}
+		if o.tlsCert != "" {
+			return usage("tls-cert: nobody speaks TLS at a socket of this machine; leave it out, or listen at HOST:PORT")
 		}
 		return nil
 	}
@@ -307,7 +310,9 @@ func (s *serving) serve(ctx context.Context, signals <-chan os.Signal, stdout io
 	parts.Go(func() {
 		var err error
 		if s.tlsCert != "" {
-			err = s.web.ServeTLS(s.listener, s.tlsCert, s.tlsKey)
+			own := certificate{chain: s.tlsCert, key: s.tlsKey, log: s.log}
+			s.web.TLSConfig = &tls.Config{GetCertificate: own.get}
+			err = s.web.ServeTLS(s.listener, "", "")
 		} else {
 			err = s.web.Serve(s.listener)
 		}
