@@ -129,25 +129,30 @@ func (q *JobQueue[W]) RequeueOrFinishToken(token uuid.UUID, silent time.Duration
 // engine would take him for the first, who says it again. done is called when it has ended, or not.
 func (q *JobQueue[W]) ends(find func() (queue.Held, error)) (h queue.Held, done func(), err error) {
 	for {
-		h, err = find()
-		if err != nil {
+		if h, err = find(); err != nil {
 			return h, func() {}, err
 		}
 		q.mu.Lock()
 		other := q.ending[h.Lease]
-		if other == nil {
-			mine := make(chan struct{})
-			q.ending[h.Lease] = mine
+		if other != nil {
 			q.mu.Unlock()
-			return h, func() {
-				q.mu.Lock()
-				delete(q.ending, h.Lease)
-				q.mu.Unlock()
-				close(mine)
-			}, nil
+			<-other
+			continue
 		}
+		mine := make(chan struct{})
+		q.ending[h.Lease] = mine
 		q.mu.Unlock()
-		<-other
+		done = func() {
+			q.mu.Lock()
+			delete(q.ending, h.Lease)
+			q.mu.Unlock()
+			close(mine)
+		}
+		// Somebody may have ended it since it was found. Now nobody can.
+		if again, err := find(); err == nil && again.Lease == h.Lease {
+			return again, done, nil
+		}
+		done()
 	}
 }
 
