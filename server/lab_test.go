@@ -53,20 +53,20 @@ type lab struct {
 // newLab makes one that runs until the test has ended.
 func newLab(t *testing.T) *lab {
 	t.Helper()
-	return makeLab(t, false)
+	return makeLab(t, false, depot.Limits{})
 }
 
 // guardedLab makes one that wants tokens; its client has the administrator's.
 func guardedLab(t *testing.T) *lab {
 	t.Helper()
-	return makeLab(t, true)
+	return makeLab(t, true, depot.Limits{})
 }
 
-func makeLab(t *testing.T, guarded bool) *lab {
+func makeLab(t *testing.T, guarded bool, limits depot.Limits) *lab {
 	t.Helper()
 	l := &lab{t: t, store: memory.New(), guarded: guarded, handler: &atomic.Pointer[http.Handler]{}}
 	var err error
-	if l.depot, err = depot.Open(filepath.Join(t.TempDir(), "depot"), depot.Options{}); err != nil {
+	if l.depot, err = depot.Open(filepath.Join(t.TempDir(), "depot"), depot.Options{Limits: limits}); err != nil {
 		t.Fatal(err)
 	}
 	now := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { (*l.handler.Load()).ServeHTTP(w, r) })

@@ -269,3 +269,48 @@ func TestPathsThatAreNotPlain(t *testing.T) {
 		}
 	}
 }
+
+// A worker that floods a log fills that log and no more: what is over the limit is refused with where it ends, others' logs go on, and so does
+// its own job.
+func TestFloodOfALog(t *testing.T) {
+	t.Parallel()
+	const limit = 1 << 20
+	l := makeLab(t, false, depot.Limits{Log: limit})
+	w, s := l.startedBy("floods")
+	other, calm := l.startedBy("calm")
+	lease := l.leaseOf(s)
+	chunk := bytes.Repeat([]byte("noise!\n"), 10_000)
+	size, refused := int64(0), 0
+	for refused < 5 {
+		now, err := l.AppendLog(t.Context(), lease, size, chunk)
+		switch {
+		case err == nil && now > size && refused == 0:
+		case errors.Is(err, api.ErrTooLarge) && now <= limit && now >= size:
+			refused++
+		default:
+			t.Fatalf("at %d bytes, refused %d times: told %d, %v", size, refused, now, err)
+		}
+		size = now
+	}
+	if size < limit-int64(len(chunk)) {
+		t.Errorf("%d bytes are kept of at most %d", size, limit)
+	}
+	if _, err := l.AppendLog(t.Context(), l.leaseOf(calm), 0, []byte("all is well\n")); err != nil {
+		t.Errorf("another log: %v", err)
+	}
+	if text, _ := l.log(calm.Job, api.LogOptions{}); text != "all is well\n" {
+		t.Errorf("another log is %q", text)
+	}
+	if text, _ := l.log(s.Job, api.LogOptions{}); int64(len(text)) != size || !strings.HasPrefix(text, "noise!\nnoise!\n") {
+		t.Errorf("the log has %d bytes, want %d", len(text), size)
+	}
+	for _, x := range []struct {
+		w *syncer
+		s api.Start
+	}{{w, s}, {other, calm}} {
+		reply := x.w.sync(api.Sync{Finished: []api.Finished{{Lease: x.s.Lease, Outcome: "succeeded"}}})
+		if len(reply.Acknowledged) != 1 || reply.Acknowledged[0].Problem != nil {
+			t.Errorf("its end is told %+v", reply)
+		}
+	}
+}
