@@ -294,6 +294,9 @@ func (r *Remote) ended(f *job.Report) *stated {
 	return a
 }
 
+// signOffPatience is for how long a sign-off is tried at a server that cannot be reached.
+const signOffPatience = time.Second
+
 // SignOff implements Source. It waits, but not long, until what has ended is told, and ends Run. It may be called once.
 func (r *Remote) SignOff(ctx context.Context, name string, session job.ID) error {
 	ctx, cancel := context.WithTimeout(ctx, beatPatience)
@@ -313,7 +316,10 @@ func (r *Remote) SignOff(ctx context.Context, name string, session job.ID) error
 	if r.end != nil && !errors.Is(r.end, queue.ErrClosed) {
 		return r.end
 	}
-	if err := r.Client.SignOff(ctx, name, session); err != nil && !over(err) {
+	// A server that is away does not hold up the end: the next process, or the lease, says the same.
+	brief := *r.Client
+	brief.Patience = signOffPatience
+	if err := brief.SignOff(ctx, name, session); err != nil && !over(err) {
 		return err
 	}
 	return r.Home.over(session)

@@ -154,6 +154,26 @@ func TestRemoteIsAwayForAWhile(t *testing.T) {
 	})
 }
 
+// A worker that has nothing more to tell ends, also if its server ended just before.
+func TestRemoteEndsWhenTheServerHasEnded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFarm(t)
+		w := &wire{farm: f}
+		stop := remoteAt(t, f, w, func(context.Context, *Attempt) job.Report { return job.Report{Outcome: job.Succeeded} })
+		id := submit(t, f.queue, job.Spec{Kind: "k"}, job.Limits{})
+		if rec, err := f.queue.AwaitJob(t.Context(), id); err != nil || rec.End.Outcome != job.Succeeded {
+			t.Fatalf("%+v, %v", rec.End, err)
+		}
+		time.Sleep(time.Minute)
+		w.down.Store(true)
+		began := time.Now()
+		stop()
+		if took := time.Since(began); took > 2*time.Second {
+			t.Errorf("it ended after %v", took)
+		}
+	})
+}
+
 // A server that holds no call, as one that is about to end, is not flooded.
 func TestRemoteDoesNotFloodAServerThatHoldsNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
