@@ -219,3 +219,27 @@ func TestALargeBuild(t *testing.T) {
 		t.Errorf("made %d jobs, %+v", len(r.Jobs), b.Counts)
 	}
 }
+
+// What is wrong with a worker is named where its request has it.
+func TestWrongWorkersAreToldWhere(t *testing.T) {
+	t.Parallel()
+	l := newLab(t)
+	long := strings.Repeat("w", 129)
+	for _, c := range []struct{ path, body, where string }{
+		{"/workers/" + long, `{"session":"SESSION","channels":["default"],"kinds":["command"],"systems":[],"slots":1}`, "path.name"},
+		{"/workers/w", `{"session":"SESSION","channels":["default"],"kinds":["command"],"systems":[],"features":["a b"],"slots":1}`, "body.features[0]"},
+		{"/workers/w", `{"session":"00000000-0000-0000-0000-000000000000","channels":["default"],"kinds":["command"],"systems":[],"slots":1}`, "body.session"},
+		{"/workers/" + long + "/sync", `{"version":1,"session":"SESSION","worker":{"channels":["default"],"kinds":["command"],"systems":[],"slots":1}}`, "path.name"},
+		{"/workers/w/sync", `{"version":1,"session":"SESSION","worker":{"channels":["default"],"kinds":["command"],"systems":["a b"],"slots":1}}`, "body.worker.systems[0]"},
+		{"/workers/w/sync", `{"version":1,"session":"SESSION","worker":{"channels":["default"],"kinds":["command"],"systems":[],"slots":1,"colour":"red"}}`, "body"},
+	} {
+		method := "PUT"
+		if strings.HasSuffix(c.path, "/sync") {
+			method = "POST"
+		}
+		p := l.problem(method, "/api/v1"+c.path, strings.ReplaceAll(c.body, "SESSION", newID().String()))
+		if len(p.Errors) != 1 || p.Errors[0].Location != c.where || p.Status != 422 {
+			t.Errorf("%s %.60s: told %+v, want %s", c.path, c.body, p, c.where)
+		}
+	}
+}

@@ -63,7 +63,7 @@ func (s *Server) leaseOperations() {
 			}
 			running = append(running, l)
 		}
-		return nil, s.register(ctx, workerFrom(in.Name, in.Body.Session, &in.Body.WorkerSpec), running)
+		return nil, s.register(ctx, "body", workerFrom(in.Name, in.Body.Session, &in.Body.WorkerSpec), running)
 	})
 	type session struct {
 		Name string `path:"name" maxLength:"128" doc:"The worker."`

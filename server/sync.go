@@ -295,15 +295,22 @@ func (c *call) register(ctx context.Context) error {
 	for _, l := range c.ended {
 		running = append(running, l)
 	}
-	return c.s.register(ctx, w, running)
+	return c.s.register(ctx, "body.worker", w, running)
 }
 
-// register makes a worker known. The request id of a call is not that of its parts.
-func (s *Server) register(ctx context.Context, w job.Worker, running []job.Lease) error {
+// register makes a worker known, whose description stands at a place of the request. The request id of a call is not that of its parts.
+func (s *Server) register(ctx context.Context, at string, w job.Worker, running []job.Lease) error {
 	err := s.Queue.Register(queue.WithRequest(ctx, job.ID{}), w, running...)
 	var invalid *job.InvalidError
 	if errors.As(err, &invalid) {
-		return api.Invalid("body.worker."+invalid.Field, invalid.Want)
+		switch invalid.Field {
+		case "name":
+			return api.Invalid("path.name", invalid.Want)
+		case "session":
+			return api.Invalid("body.session", invalid.Want)
+		default:
+			return api.Invalid(at+"."+invalid.Field, invalid.Want)
+		}
 	}
 	if err != nil {
 		return err
