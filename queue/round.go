@@ -15,20 +15,21 @@ import (
 // round is one turn of the owner: the commands that it took, what they changed, and who is told what after the
 // commit.
 type round struct {
-	q        *Queue
-	at       job.Moment
-	took     int     // commands
-	weight   int     // of them
-	calls    []*call // that are not decided yet
-	found    *Found
-	fresh    fresh
-	batch    Batch
-	after    []func(error)     // run once the batch is stored, or cannot be
-	looks    []func(error)     // run after those
-	sessions map[string]job.ID // of workers that registered in this round
-	room     int               // how much the machine may still draw of consequences
-	unread   error             // the history did not answer: others that need it are refused
-	err      error             // the machine refused a change: the state in memory is of no use any more
+	q         *Queue
+	at        job.Moment
+	took      int     // commands
+	weight    int     // of them
+	untouched int     // weight of those that were not decided yet
+	calls     []*call // that are not decided yet
+	found     *Found
+	fresh     fresh
+	batch     Batch
+	after     []func(error)     // run once the batch is stored, or cannot be
+	looks     []func(error)     // run after those
+	sessions  map[string]job.ID // of workers that registered in this round
+	room      int               // how much the machine may still draw of consequences
+	unread    error             // the history did not answer: others that need it are refused
+	err       error             // the machine refused a change: the state in memory is of no use any more
 }
 
 func (q *Queue) newRound() *round {

@@ -42,7 +42,7 @@ func (q *Queue) serve(ctx context.Context) error {
 			if err := q.launch(ctx); err != nil {
 				return err
 			}
-		case len(r.calls) >= q.RoundBudget/portions || r.full():
+		case r.untouched >= q.RoundBudget/portions || r.full():
 			r.work(ctx)
 		}
 	}
@@ -94,6 +94,7 @@ func (q *Queue) take(c *call) {
 			r.calls = append(r.calls, c)
 			r.took++
 			r.weight += max(c.weight, 1)
+			r.untouched += max(c.weight, 1)
 		}
 		if r.full() {
 			return
@@ -114,7 +115,7 @@ func (r *round) work(ctx context.Context) {
 		r.decide(c)
 	}
 	clear(r.calls)
-	r.calls = r.calls[:0]
+	r.calls, r.untouched = r.calls[:0], 0
 }
 
 // launch ends the open round and has it stored. One that changed nothing is over at once.

@@ -307,9 +307,38 @@ func TestStagedBuildIsErasedAtTheLoadAfterACrash(t *testing.T) {
 	}
 }
 
+// While one piece is being stored the next is decided, and no further one: that is what may be lost at once.
+func TestStagedSubmissionIsAPieceAhead(t *testing.T) {
+	t.Parallel()
+	inLab(t, func(t *testing.T, l *lab) {
+		l.stop()
+		l.stage, l.budget = 3, 64 // so that a piece is worth a look of its own
+		l.open()
+		l.start()
+		looked := 0 // Each piece asks whether its ids are in use.
+		l.lookup = func() error { looked++; return nil }
+		l.gate = make(chan struct{})
+		told := make(chan error, 1)
+		go func() {
+			_, err := l.Submit(t.Context(), large(l.Queue, 12))
+			told <- err
+		}()
+		for stored := range 4 {
+			synctest.Wait()
+			if want := min(stored+2, 4); looked != want {
+				t.Errorf("%d pieces are stored, and %d decided, want %d", stored, looked, want)
+			}
+			l.gate <- struct{}{}
+		}
+		close(l.gate)
+		l.must(<-told)
+		l.gate = nil
+	})
+}
+
 // Of a large submission no more is copied at once than a piece, and what was stored is let go of. It is not parallel, as it looks at
 // all that the process holds.
-func TestStagedSubmissionHoldsAPieceAtATime(t *testing.T) {
+func TestStagedSubmissionHoldsTwoPiecesAtATime(t *testing.T) {
 	const pieces, size = 32, 50
 	args := make([]byte, 128<<10) // 200 MiB if each job had its own; what was submitted lately is cached up to 32 MiB
 	inLab(t, func(t *testing.T, l *lab) {

@@ -221,7 +221,8 @@ func (q *Queue) toldBefore(ctx context.Context) (receipt Receipt, ok bool, err e
 	return *v.(*Receipt), true, nil
 }
 
-// pieces submits the jobs piece by piece, and seals the build. Of what the caller gave no more is copied at once than a piece.
+// pieces submits the jobs piece by piece, and seals the build. While one is being stored the next is decided; of what the caller gave no more
+// is copied at once than these two.
 func (q *Queue) pieces(ctx context.Context, build *job.Build, s *Submission) (Receipt, error) {
 	receipt := Receipt{Build: build.ID, Jobs: make([]job.Submitted, 0, len(s.Jobs))}
 	places := make(map[job.ID]int32, len(s.Jobs))
@@ -233,6 +234,7 @@ func (q *Queue) pieces(ctx context.Context, build *job.Build, s *Submission) (Re
 		}
 	}
 	refs, last := s.byPlace(places)
+	before := &pieceUnderWay{stored: true}
 	for from := 0; from < len(s.Jobs); from += q.StageSize {
 		part := Submission{Jobs: s.Jobs[from:min(from+q.StageSize, len(s.Jobs))]}
 		for len(refs) > 0 && int(places[s.Refs[refs[0]].Job]) < from+len(part.Jobs) {
@@ -245,18 +247,28 @@ func (q *Queue) pieces(ctx context.Context, build *job.Build, s *Submission) (Re
 		for i := range piece.Jobs {
 			needed, err := restate(&piece.Jobs[i], from+i, places, receipt.Jobs)
 			if err != nil {
-				return Receipt{}, err
+				return Receipt{}, errors.Join(before.wait(), err)
 			}
 			earlier = append(earlier, needed...)
 		}
-		jobs, err := q.submitPiece(ctx, &piece, g, earlier)
+		now := q.beginPiece(ctx, &piece, g, earlier)
+		jobs, err := now.decide()
+		if earlier := before.wait(); earlier != nil {
+			_ = now.wait() // It cannot be stored either.
+			return Receipt{}, earlier
+		}
 		if err != nil {
 			return Receipt{}, err
 		}
+		before = now
 		receipt.Jobs = append(receipt.Jobs, jobs...)
 	}
+	if err := before.wait(); err != nil {
+		return Receipt{}, err
+	}
 	if len(last) > 0 {
-		if _, err := q.submitPiece(ctx, &job.Submission{Build: build, Staged: true, Refs: last}, given{}, nil); err != nil {
+		rest := &job.Submission{Build: build, Staged: true, Refs: last}
+		if err := q.beginPiece(ctx, rest, given{}, nil).wait(); err != nil {
 			return Receipt{}, err
 		}
 	}
@@ -306,23 +318,61 @@ func restate(spec *job.Spec, place int, places map[job.ID]int32, stands []job.Su
 	return needed, nil
 }
 
-// submitPiece makes one piece of a large build. The first makes the build; for a later one it must be there still, or what
+// pieceUnderWay is one piece of a large build, which is first decided, and then stored.
+type pieceUnderWay struct {
+	decided chan []job.Submitted // what it became
+	over    chan error           // it is stored, or will not be
+	stored  bool
+}
+
+// decide waits until it is decided what the piece became. An error is why it will not be stored.
+func (p *pieceUnderWay) decide() ([]job.Submitted, error) {
+	select {
+	case jobs := <-p.decided:
+		return jobs, nil
+	case err := <-p.over:
+		p.stored = true
+		if err != nil {
+			return nil, err
+		}
+		return <-p.decided, nil
+	}
+}
+
+// wait waits until the piece is stored, or will not be.
+func (p *pieceUnderWay) wait() error {
+	if p.stored {
+		return nil
+	}
+	p.stored = true
+	return <-p.over
+}
+
+// beginPiece makes one piece of a large build. The first makes the build; for a later one it must be there still, or what
 // was made before would be missing. So must the jobs of earlier pieces that it needs: one that ended, or had ended, may have
 // been deleted. Nobody asked for that one by name, so the caller is not told that it is unknown, but that it may ask again.
-func (q *Queue) submitPiece(ctx context.Context, piece *job.Submission, g given, earlier []job.ID) ([]job.Submitted, error) {
+func (q *Queue) beginPiece(ctx context.Context, piece *job.Submission, g given, earlier []job.ID) *pieceUnderWay {
 	ctx = context.WithValue(ctx, requestKey{}, nil)
-	return do(ctx, q, command{name: "submit a piece", weight: len(piece.Jobs), query: askAbout(piece, g)}, func(r *round) ([]job.Change, []job.Submitted, error) {
-		if (piece.First > 0 || len(piece.Jobs) == 0) && !r.growing(piece.Build.ID) {
-			return nil, nil, &RetryError{Cause: errGivenUp}
-		}
-		for _, id := range earlier {
-			if _, ok := r.q.machine.Job(id); !ok && r.found.Jobs[id] == nil {
-				return nil, nil, &RetryError{Cause: errDeleted}
+	p := &pieceUnderWay{decided: make(chan []job.Submitted, 1), over: make(chan error, 1)}
+	go func() {
+		p.over <- change(ctx, q, command{name: "submit a piece", weight: len(piece.Jobs), query: askAbout(piece, g)}, func(r *round) ([]job.Change, error) {
+			if (piece.First > 0 || len(piece.Jobs) == 0) && !r.growing(piece.Build.ID) {
+				return nil, &RetryError{Cause: errGivenUp}
 			}
-		}
-		if err := r.unused(g); err != nil {
-			return nil, nil, err
-		}
-		return r.q.machine.Submit(r.at.Now, piece, &r.found.Facts)
-	})
+			for _, id := range earlier {
+				if _, ok := r.q.machine.Job(id); !ok && r.found.Jobs[id] == nil {
+					return nil, &RetryError{Cause: errDeleted}
+				}
+			}
+			if err := r.unused(g); err != nil {
+				return nil, err
+			}
+			changes, jobs, err := r.q.machine.Submit(r.at.Now, piece, &r.found.Facts)
+			if err == nil {
+				p.decided <- jobs
+			}
+			return changes, err
+		})
+	}()
+	return p
 }

@@ -39,7 +39,7 @@ func (s *Server) keep(ctx context.Context) error {
 		case ctx.Err() != nil || errors.Is(err, queue.ErrClosed):
 			return nil
 		case errors.As(err, &retry):
-			s.Log.Warn("the keeping of logs begins anew", "err", err)
+			s.Log.Debug("the keeping of logs begins anew", "err", err) // The engine tells of it itself.
 		case errors.Is(err, queue.ErrFeedTruncated):
 			s.Log.Warn("the keeping of logs begins anew", "err", err)
 			k.place = s.Queue.Round()
