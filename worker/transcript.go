@@ -28,6 +28,7 @@ type transcript struct {
 	log    *LogWriter
 	onLine func(Line)
 	tail   excerpt
+	fresh  []Line // that the listener is still to be told
 	err    error // the first of the log's errors; the output is then read on, but dropped
 
 	cut   splitter
@@ -77,7 +78,7 @@ func (t *transcript) take(cut func(emit func(text []byte, partial bool))) {
 			t.add(Line{Time: now, Stream: Stdout, Text: append([]byte{}, text...), Partial: partial})
 		}
 	})
-	t.fail(t.log.Flush())
+	t.flush()
 	if fresh {
 		t.since, t.told = now, 0
 	}
@@ -134,10 +135,10 @@ func (t *transcript) note(format string, args ...any) {
 	defer t.mu.Unlock()
 	text := fmt.Appendf(nil, format, args...)
 	t.add(Line{Time: time.Now(), Stream: Note, Text: text[:min(len(text), MaxLineText)]})
-	t.fail(t.log.Flush())
+	t.flush()
 }
 
-// add needs mu.
+// add needs mu; flush must follow.
 func (t *transcript) add(l Line) {
 	l.Time = l.Time.UTC().Truncate(time.Microsecond)
 	if err := t.log.Append(l); err != nil {
@@ -148,8 +149,18 @@ func (t *transcript) add(l Line) {
 	}
 	t.tail.add(l)
 	if t.onLine != nil {
+		t.fresh = append(t.fresh, l)
+	}
+}
+
+// flush makes what was added visible to readers of the log, and then tells the listener, who may be one of them. It needs mu.
+func (t *transcript) flush() {
+	t.fail(t.log.Flush())
+	for _, l := range t.fresh {
 		t.onLine(l)
 	}
+	clear(t.fresh)
+	t.fresh = t.fresh[:0]
 }
 
 // fail keeps the first error. It needs mu.

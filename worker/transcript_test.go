@@ -200,3 +200,43 @@ func TestTailOfResultIsBounded(t *testing.T) {
 		t.Errorf("%d lines, the first of %d bytes", len(r.Tail), len(r.Tail[0].Text))
 	}
 }
+
+// Whoever is told of a line finds it in the log: who ships logs would else read too early, and hear of nothing after.
+func TestListenerFindsTheLineInTheLog(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "log")
+	log, err := CreateLog(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var told []string
+	tr := newTranscript(log, func(l Line) {
+		told = append(told, string(l.Text))
+		var found []string
+		r, err := OpenLog(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer r.Close() // Only read from.
+		for {
+			have, err := r.Next()
+			if err != nil {
+				break // What is there has been read.
+			}
+			found = append(found, string(have.Text))
+		}
+		if len(found) < len(told) {
+			t.Errorf("told %q, the log has %q", told, found)
+		}
+	})
+	tr.feed("one\n")
+	tr.feed("two\nthree\nfo")
+	tr.note("a note")
+	tr.feed("ur\n")
+	if want := []string{"one", "two", "three", "a note", "four"}; !cmp.Equal(told, want) {
+		t.Errorf("told %q, want %q", told, want)
+	}
+	if err := log.Close(); err != nil {
+		t.Error(err)
+	}
+}
