@@ -21,7 +21,7 @@ func Checked(next http.Handler, report func(error)) http.Handler {
 				panic(cause) // The answer was cut off, as somebody wanted.
 			}
 			path, ok := strings.CutPrefix(r.URL.Path, prefix)
-			if !ok || r.Context().Err() != nil && a.status == 0 {
+			if !ok || a.status == 0 {
 				return
 			}
 			d, err := load()
@@ -33,7 +33,7 @@ func Checked(next http.Handler, report func(error)) http.Handler {
 			}
 		}()
 		next.ServeHTTP(a, r)
-		if a.status == 0 {
+		if a.status == 0 && r.Context().Err() == nil { // Else whoever asked has gone.
 			a.WriteHeader(http.StatusOK)
 		}
 	})
