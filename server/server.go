@@ -28,7 +28,7 @@ type Config struct {
 	Version string
 	// WorkerVersion is what workers are told to be; "": it does not matter.
 	WorkerVersion string
-	// Hold is how long a worker's call waits at most if there is nothing to say; 0: 50 s.
+	// Hold is how long a worker's call waits at most if there is nothing to say; 0: 55 s.
 	Hold time.Duration
 	// BodyPatience is how long the body of a request may take to come, or the next piece of one that streams; 0: 30 s.
 	BodyPatience time.Duration
@@ -50,7 +50,7 @@ type Depot interface {
 }
 
 // hold is Config.Hold where that does not say: below the minute after which proxies cut off what is silent.
-const hold = 50 * time.Second
+const hold = 55 * time.Second
 
 // Server serves a queue.
 type Server struct {

@@ -16,7 +16,7 @@ import (
 
 const (
 	// holdFor is how long the server may hold a call; it may say less.
-	holdFor = 50 * time.Second
+	holdFor = 55 * time.Second
 	// callPatience is how long an answer may take that is not held.
 	callPatience = 20 * time.Second
 	// letGo is how long a call that was superseded may take to be answered.

@@ -57,7 +57,7 @@ func servers(ctx context.Context, l *lab) (section, error) {
 			"The server logs to a file and has a depot, as `headrace serve`. Arguments and results are 100 bytes of JSON. " +
 			fmt.Sprintf("In lifecycles, %d workers run %d jobs that were submitted before; each call of sync states what has ended, and wants as many again. ", l.web.workers, l.web.drain) +
 			fmt.Sprintf("A start is from the call that submits a build of one job to the return of a worker's held call with it, %d workers waiting, %d other jobs waiting that nobody serves, one build each %s. ", l.web.crowd, l.web.foreign, l.web.every) +
-			fmt.Sprintf("Idle workers are %d whose calls are held for 50 s each, over %s once all were connected; memory is what the server's process has more than before they came. ", l.web.idle, l.web.rest) +
+			fmt.Sprintf("Idle workers are %d whose calls are held for 55 s each, over %s once all were connected; memory is what the server's process has more than before they came. ", l.web.idle, l.web.rest) +
 			"A cancel is from its call to the return of the held call of the worker that runs the job. " +
 			fmt.Sprintf("The death of its processes is seen from outside, on `headrace worker`, %d times: a shell with three of them below it, one in a session of its own, of which none ignores SIGTERM. ", l.web.trees) +
 			fmt.Sprintf("The submission has %d jobs of three needs each, as lines of JSON; a worker finishes other jobs meanwhile, one at a time. ", l.web.graph) +
