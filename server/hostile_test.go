@@ -190,11 +190,11 @@ func TestFirstTokenIsToldBeforeItIsGood(t *testing.T) {
 	t.Parallel()
 	inClockLab(t, func(t *testing.T, l *clockLab) {
 		full := errors.New("no space left on device")
-		if err := l.server.FirstToken(t.Context(), func(string) error { return full }); !errors.Is(err, full) {
+		if err := l.server.AdminToken(t.Context(), "", func(string) error { return full }); !errors.Is(err, full) {
 			t.Errorf("told %v", err)
 		}
 		told := ""
-		if err := l.server.FirstToken(t.Context(), func(secret string) error { told = secret; return nil }); err != nil || told == "" {
+		if err := l.server.AdminToken(t.Context(), "", func(secret string) error { told = secret; return nil }); err != nil || told == "" {
 			t.Errorf("the next start tells %q, %v", told, err)
 		}
 	})

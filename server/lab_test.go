@@ -85,7 +85,7 @@ func makeLab(t *testing.T, guarded bool, limits depot.Limits) *lab {
 	}
 	l.Patience = -1
 	if guarded {
-		err = l.server.FirstToken(t.Context(), func(secret string) error { l.Token = secret; return nil })
+		err = l.server.AdminToken(t.Context(), "", func(secret string) error { l.Token = secret; return nil })
 		if err != nil || l.Token == "" {
 			t.Fatalf("the first token: %q, %v", l.Token, err)
 		}

@@ -138,14 +138,18 @@ func plainName(name string) bool {
 	}) && name[0] != '.' && name[0] != '-' && name[0] != '_'
 }
 
-// FirstToken makes the token of the first administrator, if there is no token at all. tell is called with its text before it is good: if
-// that cannot be told, there is none, and the next start makes another.
-func (s *Server) FirstToken(ctx context.Context, tell func(secret string) error) error {
-	have, err := s.Queue.Settings(ctx, tokenSpace)
-	if err != nil || len(have) > 0 {
-		return err
+// AdminToken makes a token of an administrator: one of the name or, if that is "", the first one, named admin, unless there is a token
+// already. tell is called with its text before it is good: if that cannot be told, there is none. It reports *job.InvalidError, and
+// job.ErrExists if the name is taken.
+func (s *Server) AdminToken(ctx context.Context, name string, tell func(secret string) error) error {
+	if name == "" {
+		have, err := s.Queue.Settings(ctx, tokenSpace)
+		if err != nil || len(have) > 0 {
+			return err
+		}
+		name = "admin"
 	}
-	_, err = s.newToken(ctx, &api.NewToken{Name: "admin", Role: admin.String(), Channels: []string{job.AnyChannel}}, tell)
+	_, err := s.newToken(ctx, &api.NewToken{Name: name, Role: admin.String(), Channels: []string{job.AnyChannel}}, tell)
 	return err
 }
 

@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"github.com/headrace/headrace/depot"
+	"github.com/headrace/headrace/job"
 	"github.com/headrace/headrace/queue"
 	"github.com/headrace/headrace/server"
 	"github.com/headrace/headrace/store/postgres"
@@ -41,8 +42,12 @@ type serveOptions struct {
 	addressFile   string
 	logLevel      string
 	logFormat     string
+	adminToken    string
 	check         bool
 }
+
+// momentary are the flags of serve that are no settings.
+var momentary = []string{"config", "check", "admin-token", "help"}
 
 func newServe() *cobra.Command {
 	var o serveOptions
@@ -69,14 +74,14 @@ once; nothing that was acknowledged is lost by that either.
 			if o.config == "" {
 				o.config = os.Getenv(variableOf("config"))
 			}
-			if err := settle(cmd, o.config, "config", "check", "help"); err != nil {
+			if err := settle(cmd, o.config, momentary...); err != nil {
 				return err
 			}
 			if err := o.validate(); err != nil {
 				return err
 			}
 			if o.check {
-				return showSettings(cmd.OutOrStdout(), cmd, "config", "check", "help")
+				return showSettings(cmd.OutOrStdout(), cmd, momentary...)
 			}
 			return o.run(cmd.Context(), cmd.OutOrStdout(), cmd.ErrOrStderr())
 		},
@@ -95,6 +100,7 @@ once; nothing that was acknowledged is lost by that either.
 	f.StringVar(&o.addressFile, "address-file", "", "write the address into this `file` once the server answers")
 	f.StringVar(&o.logLevel, "log-level", "info", "log from this `level` on: debug, info, warn or error")
 	f.StringVar(&o.logFormat, "log-format", "text", "log as `text` or json, to standard error")
+	f.StringVar(&o.adminToken, "admin-token", "", "at this start make another token of an administrator, of this `name`, and print it: for one that was lost")
 	f.BoolVar(&o.check, "check", false, "check the settings, print them as TOML, and serve nothing")
 	return cmd
 }
@@ -293,7 +299,7 @@ func (s *serving) serve(ctx context.Context, signals <-chan os.Signal, stdout io
 		_, err := fmt.Fprintf(stdout, "token of the administrator, told this once: %s\n", token)
 		return err
 	}
-	err := s.server.FirstToken(ctx, tell)
+	err := s.server.AdminToken(ctx, s.adminToken, tell)
 	for errors.As(err, new(*queue.RetryError)) && !errors.Is(err, queue.ErrClosed) { // It is being loaded.
 		select {
 		case err := <-failed:
@@ -302,9 +308,15 @@ func (s *serving) serve(ctx context.Context, signals <-chan os.Signal, stdout io
 			return &exit{exitInterrupted, nil}
 		case <-time.After(10 * time.Millisecond):
 		}
-		err = s.server.FirstToken(ctx, tell)
+		err = s.server.AdminToken(ctx, s.adminToken, tell)
 	}
-	if err != nil {
+	var invalid *job.InvalidError
+	switch {
+	case errors.As(err, &invalid):
+		return usage("admin-token: %s", invalid.Want)
+	case errors.Is(err, job.ErrExists):
+		return usage("admin-token: there is a token %q already; give another name, and then revoke that one", s.adminToken)
+	case err != nil:
 		return err
 	}
 	parts.Go(func() {
