@@ -302,11 +302,14 @@ func (r *Remote) SignOff(ctx context.Context, name string, session job.ID) error
 	ctx, cancel := context.WithTimeout(ctx, beatPatience)
 	defer cancel()
 	r.closed()
-	// What is not told by then the next process tells.
+	r.mu.Lock()
+	closed := r.news
+	r.mu.Unlock()
+	// What is not told by then the next process tells. What a call that is still held was given is told in the answer to the news.
 	var trouble error
 	_ = r.await(ctx, func() bool {
 		trouble = r.trouble
-		return len(r.attempts) == 0 || trouble != nil
+		return r.said >= closed && len(r.attempts) == 0 || trouble != nil
 	})
 	close(r.quit)
 	<-r.over

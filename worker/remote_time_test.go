@@ -1,6 +1,7 @@
 package worker
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"net/http"
@@ -22,6 +23,8 @@ type wire struct {
 	down  atomic.Bool
 	calls atomic.Int64
 	all   sync.WaitGroup
+	// lose, if not nil, says of an answer whether it never comes; the call then waits for its end.
+	lose func(answer []byte) bool
 }
 
 // RoundTrip implements http.RoundTripper.
@@ -42,6 +45,10 @@ func (w *wire) RoundTrip(r *http.Request) (*http.Response, error) {
 	}
 	if w.down.Load() {
 		return nil, errors.New("cut off")
+	}
+	if w.lose != nil && w.lose(recorder.Body.Bytes()) {
+		<-r.Context().Done()
+		return nil, r.Context().Err()
 	}
 	return recorder.Result(), nil
 }
@@ -170,6 +177,33 @@ func TestRemoteEndsWhenTheServerHasEnded(t *testing.T) {
 		stop()
 		if took := time.Since(began); took > 2*time.Second {
 			t.Errorf("it ended after %v", took)
+		}
+	})
+}
+
+// A worker is told to end while the answer that starts a job is on its way: it asks once more before it signs off, hears of the job, and hands
+// it back. Else the job would wait for a lease of which nobody knows, and be charged for it.
+func TestRemoteThatEndsHandsBackWhatItHasNotHeardOf(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFarm(t)
+		var lost atomic.Int64
+		w := &wire{farm: f, lose: func(answer []byte) bool {
+			return bytes.Contains(answer, []byte(`"start":[`)) && lost.Add(1) == 1
+		}}
+		stop := remoteAt(t, f, w, func(context.Context, *Attempt) job.Report { return job.Report{Outcome: job.Succeeded} })
+		synctest.Wait()
+		id := submit(t, f.queue, job.Spec{Kind: "k"}, job.Limits{})
+		synctest.Wait()
+		if lost.Load() != 1 {
+			t.Fatalf("%d answers were lost, want that with the start", lost.Load())
+		}
+		stop()
+		if held, err := f.queue.LeaseOf(t.Context(), id); !errors.Is(err, queue.ErrNotFound) {
+			t.Errorf("the job is held by %+v, %v", held, err)
+		}
+		attempts, err := f.store.Attempts(t.Context(), id)
+		if err != nil || len(attempts) != 1 || attempts[0].Detail != job.HandedBack {
+			t.Errorf("its attempts are %+v, %v; want one that was handed back", attempts, err)
 		}
 	})
 }
