@@ -2,29 +2,30 @@ package queue
 
 import (
 	"context"
+	"errors"
 
 	"github.com/headrace/headrace/job"
 )
 
 // Resume gives again what was given under these leases, for a worker that has not heard of it, as the answer was lost or the owner
-// is a new one. What no longer runs is left out. Whoever got an attempt before keeps its Stop channel.
+// is a new one. What no longer runs is left out, but not before what ended it is stored. Whoever got an attempt before keeps its Stop
+// channel.
 func (q *Queue) Resume(ctx context.Context, leases ...job.Lease) ([]Assignment, error) {
 	var got []*grant
-	err := q.volatile(ctx, func(*round) error {
+	err := q.volatile(ctx, func(*round) (lost error) {
 		for _, l := range leases {
-			j, ok := q.machine.Job(l.Job)
-			if !ok {
-				continue
+			if j, ok := q.machine.Job(l.Job); ok {
+				running, ok := j.State().(job.Running)
+				if ok && running.Attempt.Number == l.Attempt && running.Attempt.Token == l.Token {
+					got = append(got, q.grant(j, running.Attempt))
+					continue
+				}
 			}
-			running, ok := j.State().(job.Running)
-			if !ok || running.Attempt.Number != l.Attempt || running.Attempt.Token != l.Token {
-				continue
-			}
-			got = append(got, q.grant(j, running.Attempt))
+			lost = errLost
 		}
-		return nil
+		return lost
 	})
-	if err != nil {
+	if err != nil && !errors.Is(err, errLost) {
 		return nil, err
 	}
 	return q.complete(ctx, got)

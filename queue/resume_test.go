@@ -183,3 +183,33 @@ func TestLeaseReady(t *testing.T) {
 		}
 	})
 }
+
+// Nobody is told that an attempt runs no more before its end is stored: who asked would not look for it again, and it runs on. To plant it:
+// queue/resume.go, Resume: return nil where lost is returned.
+func TestResumeLeavesNothingOutBeforeTheCommit(t *testing.T) {
+	t.Parallel()
+	inRounds(t, func(t *testing.T, l *lab) {
+		if l.mode == inBits {
+			return // what the lab does for that cannot be stored either
+		}
+		w := l.worker("w", 1)
+		l.submit(job.Spec{})
+		a := l.lease(w)
+		l.commit = func(*queue.Batch) error { return queue.ErrNumber } // it does not happen: the owner steps down
+		var got []queue.Assignment
+		var resumed, finished error
+		l.together(
+			func() { finished = l.succeed(a.Lease) },
+			func() { got, resumed = l.Resume(t.Context(), a.Lease) },
+		)
+		l.commit = nil
+		var again *queue.RetryError
+		if !errors.As(finished, &again) || !errors.As(resumed, &again) {
+			t.Errorf("the finish was told %v, and resumed is %v, %v", finished, got, resumed)
+		}
+		synctest.Wait()
+		if got, err := l.Resume(t.Context(), a.Lease); err != nil || len(got) != 1 {
+			t.Errorf("resumed %v, %v; want the attempt, which runs", got, err)
+		}
+	})
+}
