@@ -1,7 +1,10 @@
 package queue_test
 
 import (
+	"context"
 	"errors"
+	"log/slog"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -212,4 +215,52 @@ func TestResumeLeavesNothingOutBeforeTheCommit(t *testing.T) {
 			t.Errorf("resumed %v, %v; want the attempt, which runs", got, err)
 		}
 	})
+}
+
+// Whoever is told to try again finds no lease as it was before, though the owner has not stepped down yet: what was asked may have
+// happened. To plant it: queue/serve.go, land: leave q.leases.reset(nil) out.
+func TestStandingIsNotToldOfTheTimeBeforeACommitInDoubt(t *testing.T) {
+	t.Parallel()
+	inLab(t, func(t *testing.T, l *lab) {
+		w := l.worker("w", 1)
+		l.submit(job.Spec{})
+		l.stop()
+		l.open()
+		var standing error
+		l.Log = slog.New(&listener{Handler: slog.DiscardHandler, hear: func(text string) {
+			if strings.HasPrefix(text, "the owner steps down") {
+				_, _, standing = l.Standing(w.Name, nil)
+			}
+		}})
+		l.start()
+		synctest.Wait()
+		l.committed = func(*queue.Batch) error { return errHiccup }
+		l.ask = func() error { return errHiccup }
+		_, err := l.Lease(t.Context(), w.Name, w.Session, 1, 0)
+		synctest.Wait()
+		l.committed, l.ask = nil, nil
+		var again *queue.RetryError
+		if !errors.As(err, &again) || !errors.As(standing, &again) {
+			t.Errorf("the lease was told %v, and who asked then %v; want both to try again", err, standing)
+		}
+		if _, err := l.Workers(t.Context()); err != nil { // answered once there is an owner again
+			t.Fatal(err)
+		}
+		if s, _, err := l.Standing(w.Name, nil); err != nil || len(s.Held) != 1 {
+			t.Errorf("stands %+v, %v; want that it has the job", s, err)
+		}
+	})
+}
+
+// listener hears what is logged.
+type listener struct {
+	slog.Handler
+	hear func(text string)
+}
+
+func (h *listener) Enabled(context.Context, slog.Level) bool { return true }
+
+func (h *listener) Handle(_ context.Context, r slog.Record) error {
+	h.hear(r.Message)
+	return nil
 }

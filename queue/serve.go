@@ -150,6 +150,8 @@ func (q *Queue) land(err error) error {
 	q.aloft = nil
 	if err != nil {
 		err = fmt.Errorf("commit %d: %w", r.batch.Number, err)
+		// Before anybody is told to try again: the round may have been stored, so what was true before it need not be true any more.
+		q.leases.reset(nil)
 		r.finish(&RetryError{Cause: err})
 		return q.abandon(err)
 	}
