@@ -159,7 +159,7 @@ func TestF18WorkerLearnsThatItsJobWasCancelled(t *testing.T) {
 }
 
 // A worker that was silent for longer than a lease comes back, and learns that its job was cancelled meanwhile. Once it has said that it knows,
-// or the job is deleted, the token is good no more. To plant it: composer/jobqueue.go, CancelJob: q.stopped.over(h.Lease.Job) for q.stopped.add.
+// or the job is deleted, the token is good no more. To plant it: composer/jobqueue.go, CancelJob: "r.Held && ended" for "(r.Held || !ended)".
 func TestF18SilentWorkerLearnsThatItsJobWasCancelled(t *testing.T) {
 	onEach(t, func(t *testing.T, l *lab) {
 		l.enqueue("build", "")

@@ -240,26 +240,31 @@ func status(r *job.Record, stored []byte) (result json.RawMessage, started, fini
 // Errors.NotRunning if it has finished.
 func (q *JobQueue[W]) CancelJob(id uuid.UUID) error {
 	ctx := context.Background()
-	// Its lease may be over as soon as it is stopped.
-	h, found := read(ctx, func(ctx context.Context) (queue.Held, error) { return q.engine.LeaseOf(ctx, job.ID(id)) })
-	if found != nil && !errors.Is(found, queue.ErrNotFound) {
-		return found
-	}
+	var l job.Lease
+	done := q.stopped.begin(job.ID(id))
+	defer func() { done(l) }()
 	err := steadily(ctx, func(ctx context.Context) error {
 		return q.engine.CancelJob(ctx, job.ID(id), job.ID{}, true, "cancelled")
 	})
+	ended := errors.Is(err, job.ErrEnded)
 	switch {
-	case err == nil && found == nil:
-		q.stopped.add(h.Lease)
 	case errors.Is(err, queue.ErrNotFound):
 		return q.errs.NotExist
-	case errors.Is(err, job.ErrEnded):
-		if err := q.ended(ctx, id, q.errs.NotRunning); !errors.Is(err, q.errs.Canceled) {
-			return err
-		}
-		return nil
+	case err != nil && !ended:
+		return err
 	}
-	return err
+	// Which attempt was stopped, if any, is known only now. Its lease may be over already.
+	r, err := q.record(ctx, id)
+	switch {
+	case err != nil && ended:
+		return err
+	case err != nil: // it is cancelled all the same
+	case r.End == nil || r.End.Outcome != job.Cancelled:
+		return q.errs.NotRunning
+	case r.LastEnd != nil && r.LastEnd.Outcome == job.Cancelled && (r.Held || !ended):
+		l = job.Lease{Job: r.Spec.ID, Attempt: r.Last.Number, Token: r.Last.Token}
+	}
+	return nil
 }
 
 // FailJob ends a job that no worker has with a result. Errors: Errors.NotExist, Errors.Running, Errors.Finished, Errors.Canceled,

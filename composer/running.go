@@ -178,7 +178,11 @@ func (q *JobQueue[W]) conclude(
 	err = repeatedly(ctx, func(ctx context.Context) error { return q.engine.Finish(ctx, f) })
 	switch {
 	case errors.Is(err, job.ErrLeaseLost):
-		return false, q.gone(ctx, id)
+		err := q.gone(ctx, id)
+		if errors.Is(err, q.errs.Canceled) && silent == 0 {
+			q.stopped.over(l.Job) // it was cancelled meanwhile, and its worker is told so by this
+		}
+		return false, err
 	case errors.Is(err, job.ErrBusy):
 		return false, q.errs.Running
 	case err != nil:

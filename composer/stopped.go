@@ -22,6 +22,13 @@ type stopped struct {
 	byToken map[job.Token]job.ID
 	byJob   map[job.ID][]job.Token
 	order   []stop // oldest first; some are not kept any more
+	begun   map[job.ID]*cancels
+}
+
+// cancels are calls of CancelJob for one job that are under way.
+type cancels struct {
+	calls int
+	over  bool // nobody is left to be told, since one of them began
 }
 
 type stop struct {
@@ -30,14 +37,34 @@ type stop struct {
 }
 
 func newStopped() *stopped {
-	return &stopped{byToken: map[job.Token]job.ID{}, byJob: map[job.ID][]job.Token{}}
+	return &stopped{byToken: map[job.Token]job.ID{}, byJob: map[job.ID][]job.Token{}, begun: map[job.ID]*cancels{}}
 }
 
-// add notes that the attempt has been cancelled.
-func (s *stopped) add(l job.Lease) {
+// begin notes that somebody is about to cancel a job. done is called when he has, or not, with the attempt that was stopped; zero: none was. Its
+// worker may have heard of it by then, and have said that it is over.
+func (s *stopped) begin(id job.ID) (done func(l job.Lease)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.trim()
+	c := s.begun[id]
+	if c == nil {
+		c = &cancels{}
+		s.begun[id] = c
+	}
+	c.calls++
+	return func(l job.Lease) {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		if c.calls--; c.calls == 0 {
+			delete(s.begun, id)
+		}
+		if !l.Token.IsZero() && !c.over {
+			s.add(l)
+		}
+	}
+}
+
+// add notes that the attempt has been cancelled. The caller holds the lock.
+func (s *stopped) add(l job.Lease) {
 	if _, ok := s.byToken[l.Token]; ok {
 		return
 	}
@@ -71,6 +98,9 @@ func (s *stopped) over(id job.ID) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.forget(id)
+	if c := s.begun[id]; c != nil {
+		c.over = true
+	}
 }
 
 // job gives the job of a token that is still good for that.

@@ -1,0 +1,95 @@
+package composer
+
+import (
+	"testing"
+
+	"github.com/google/uuid"
+)
+
+// resolves checks of which job a token is good; uuid.Nil: of none.
+func (s *stage) resolves(token, want uuid.UUID) {
+	s.Helper()
+	if id, _ := s.IdFromToken(token); id != want {
+		s.Errorf("the token is that of %s, want %s", id, want)
+	}
+}
+
+// A worker hears of the cancel, and says that its job is over, before CancelJob returns: its token is good no more. To plant it:
+// composer/stopped.go, begin: leave "&& !c.over" out.
+func TestTokenEndsThoughItsWorkerIsFasterThanTheCancel(t *testing.T) {
+	t.Parallel()
+	for name, ends := range map[string]func(s *stage, id, token uuid.UUID) error{
+		"by its job": func(s *stage, id, _ uuid.UUID) error { _, err := s.RequeueOrFinishJob(id, 0, nil); return err },
+		"by its token": func(s *stage, _, token uuid.UUID) error {
+			_, err := s.RequeueOrFinishToken(token, 0, 0, nil)
+			return err
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := newStage(t)
+			id := s.enqueue("build")
+			token := s.pick(id, uuid.Nil)
+			s.between.after = next("CancelJob", "", func() error {
+				s.resolves(token, id)
+				s.gives("to finish it", ends(s, id, token), ErrCanceled)
+				return nil
+			})
+			s.gives("CancelJob", s.CancelJob(id), nil)
+			s.resolves(token, uuid.Nil)
+			if len(s.stopped.begun) > 0 {
+				t.Errorf("being cancelled are %v", s.stopped.begun)
+			}
+		})
+	}
+}
+
+// A job is cancelled after its worker was found to have it, and before it has finished it: the worker is told, and its token is good no more.
+// To plant it: composer/running.go, conclude: leave q.stopped.over out.
+func TestTokenEndsThoughTheCancelIsFasterThanItsWorker(t *testing.T) {
+	t.Parallel()
+	s := newStage(t)
+	for _, silent := range []bool{false, true} {
+		id := s.enqueue("build")
+		token := s.pick(id, uuid.Nil)
+		s.between.before = next("Finish", "", func() error { s.gives("CancelJob", s.CancelJob(id), nil); return nil })
+		if silent {
+			_, err := s.RequeueOrFinishToken(token, 1, 0, nil)
+			s.gives("RequeueOrFinishToken of the watchdog", err, ErrCanceled)
+			s.resolves(token, id) // its worker is still to learn of it
+			continue
+		}
+		_, err := s.RequeueOrFinishToken(token, 0, 0, nil)
+		s.gives("RequeueOrFinishToken", err, ErrCanceled)
+		s.resolves(token, uuid.Nil)
+	}
+}
+
+// A job is requeued, and maybe given out again, just before it is cancelled: what was stopped is the attempt that ran then, if any, and its
+// token alone stays good for its worker. To plant it: composer/jobqueue.go, CancelJob: take the lease by q.engine.LeaseOf before it cancels.
+func TestCancelKeepsTheTokenOfTheAttemptThatItStops(t *testing.T) {
+	t.Parallel()
+	s := newStage(t)
+	for _, again := range []bool{false, true} {
+		id := s.enqueue("build")
+		first := s.pick(id, uuid.Nil)
+		var second uuid.UUID
+		s.between.before = next("CancelJob", "", func() error {
+			if requeued, err := s.RequeueOrFinishJob(id, 9, nil); !requeued || err != nil {
+				t.Errorf("requeued %t, %v", requeued, err)
+			}
+			if again {
+				second = s.pick(id, uuid.Nil)
+			}
+			return nil
+		})
+		s.gives("CancelJob", s.CancelJob(id), nil)
+		s.resolves(first, uuid.Nil)
+		if !again {
+			continue
+		}
+		if _, ok := s.stopped.job(second); !ok {
+			t.Error("the token of the attempt that was stopped ends with its lease")
+		}
+	}
+}
