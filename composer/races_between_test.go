@@ -93,3 +93,37 @@ func TestCancelKeepsTheTokenOfTheAttemptThatItStops(t *testing.T) {
 		}
 	}
 }
+
+// A job of the worker is requeued, taken by another and cancelled while the worker is deleted: that is no job of its, and whoever has it is to
+// learn of the cancel. To plant it: composer/roster.go, leave: leave the case of another worker out.
+func TestDeleteWorkerLeavesAloneWhatAnotherHas(t *testing.T) {
+	t.Parallel()
+	s := newStage(t)
+	for _, cancelled := range []bool{false, true} {
+		w, other := s.insert(), s.insert()
+		id := s.enqueue("build")
+		s.pick(id, w)
+		var token uuid.UUID
+		s.between.after = next("Workers", "", func() error {
+			if requeued, err := s.RequeueOrFinishJob(id, 9, nil); !requeued || err != nil {
+				t.Errorf("requeued %t, %v", requeued, err)
+			}
+			token = s.pick(id, other)
+			if cancelled {
+				s.gives("CancelJob", s.CancelJob(id), nil)
+			}
+			return nil
+		})
+		s.gives("DeleteWorker", s.DeleteWorker(w), nil)
+		s.resolves(token, id)
+	}
+}
+
+func (s *stage) insert() uuid.UUID {
+	s.Helper()
+	id, err := s.InsertWorker("", "x86_64")
+	if err != nil {
+		s.Fatal(err)
+	}
+	return id
+}

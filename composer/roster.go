@@ -405,6 +405,7 @@ func (q *JobQueue[W]) leave(ctx context.Context, workerID uuid.UUID) error {
 			case errors.Is(err, queue.ErrNotFound): // it has ended
 			case err != nil:
 				return err
+			case h.Worker != views[i].Name: // it has been requeued, and another worker has it
 			case !h.Stopping:
 				return q.errs.ActiveJobs
 			default:
