@@ -127,3 +127,26 @@ func (s *stage) insert() uuid.UUID {
 	}
 	return id
 }
+
+// A worker is deleted just before it is registered for what it asks for: it does not come back, also if the answer to that is lost. To plant it:
+// composer/roster.go, as: leave r.trim after r.enter out.
+func TestWorkerThatIsDeletedAsItIsRegisteredDoesNotComeBack(t *testing.T) {
+	t.Parallel()
+	s := newStage(t)
+	for _, answer := range []error{nil, errLostAnswer} {
+		w := s.insert()
+		id := s.enqueue("build")
+		s.between.before = next("Register", "", func() error { s.gives("DeleteWorker", s.DeleteWorker(w), nil); return nil })
+		s.between.after = next("Register", "", func() error { return answer })
+		s.pick(id, w)
+		views, err := s.between.engine.Workers(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i := range views {
+			if owner, _ := parse(views[i].Name); owner == w {
+				t.Errorf("%s is still there", views[i].Name)
+			}
+		}
+	}
+}

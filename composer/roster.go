@@ -217,7 +217,11 @@ func (r *roster) as(ctx context.Context, want reach, f func(name string, session
 		if r.name(&want) != name {
 			continue // it was deleted meanwhile: it must not come back
 		}
-		if err := r.enter(ctx, name, &want); err != nil {
+		err = r.enter(ctx, name, &want)
+		if r.name(&want) != name {
+			r.trim(ctx, name) // it was deleted since, and may have come back by this, whatever the error
+		}
+		if err != nil {
 			return err
 		}
 	}
