@@ -1,7 +1,9 @@
 package composer
 
 import (
+	"context"
 	"testing"
+	"time"
 
 	"github.com/google/uuid"
 )
@@ -149,4 +151,49 @@ func TestWorkerThatIsDeletedAsItIsRegisteredDoesNotComeBack(t *testing.T) {
 			}
 		}
 	}
+}
+
+// A worker is given a job while it is deleted, and so it stays: then it still learns that another of its was cancelled. To plant it:
+// composer/roster.go, leave: remove the idle ones after the leases are confirmed.
+func TestDeletionThatComesTooLateConfirmsNothing(t *testing.T) {
+	t.Parallel()
+	s := newStage(t)
+	w := s.insert()
+	id := s.enqueue("first")
+	token := s.pick(id, w)
+	s.gives("CancelJob", s.CancelJob(id), nil)
+	waits := make(chan struct{})
+	s.between.before = func(call, about string) error {
+		if owner, _ := parse(about); call == "Lease" && owner == w {
+			waits <- struct{}{}
+		}
+		return nil
+	}
+	got := make(chan uuid.UUID, 1)
+	go func() {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		id, _, _, _, _, err := s.Dequeue(ctx, w, []string{"second"}, []string{""})
+		if err != nil {
+			t.Error(err)
+		}
+		got <- id
+	}()
+	for range 2 { // by the first call it finds that it has to be registered
+		<-waits
+	}
+	given := false
+	s.between.before = func(call, _ string) error {
+		if given || call != "Finish" && call != "RemoveWorker" {
+			return nil
+		}
+		given = true
+		want := s.enqueue("second")
+		if id := <-got; id != want {
+			t.Errorf("given %s, want %s", id, want)
+		}
+		return nil
+	}
+	s.gives("DeleteWorker", s.DeleteWorker(w), ErrActiveJobs)
+	s.resolves(token, id)
 }

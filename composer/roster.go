@@ -396,13 +396,20 @@ func (q *JobQueue[W]) leave(ctx context.Context, workerID uuid.UUID) error {
 	if err != nil {
 		return err
 	}
-	var names []string
+	var idle, busy, itself []string
 	var stopping []job.Lease
 	for i := range views {
-		if id, _ := parse(views[i].Name); id != workerID {
+		id, reach := parse(views[i].Name)
+		switch {
+		case id != workerID:
 			continue
+		case reach == "":
+			itself = append(itself, views[i].Name)
+		case len(views[i].Leases) == 0:
+			idle = append(idle, views[i].Name)
+		default:
+			busy = append(busy, views[i].Name)
 		}
-		names = append(names, views[i].Name)
 		for _, id := range views[i].Leases {
 			h, err := read(ctx, func(ctx context.Context) (queue.Held, error) { return q.engine.LeaseOf(ctx, id) })
 			switch {
@@ -417,12 +424,20 @@ func (q *JobQueue[W]) leave(ctx context.Context, workerID uuid.UUID) error {
 			}
 		}
 	}
+	// One that waits may be given a job at any time. Then nothing has been confirmed that the worker is still to learn of.
+	if err := q.remove(ctx, idle); err != nil {
+		return err
+	}
 	for _, l := range stopping {
 		if err := q.confirm(ctx, l); err != nil {
 			return err
 		}
 	}
-	slices.Reverse(names) // itself, which sorts first, last
+	return q.remove(ctx, append(busy, itself...)) // itself last, so that what is cut off can be repeated
+}
+
+// remove removes workers of the engine. Error: Errors.ActiveJobs.
+func (q *JobQueue[W]) remove(ctx context.Context, names []string) error {
 	for _, n := range names {
 		err := steadily(ctx, func(ctx context.Context) error { return q.engine.RemoveWorker(ctx, n, false) })
 		if errors.Is(err, job.ErrBusy) {
