@@ -115,7 +115,7 @@ func (c *call) over() {
 }
 
 // given gives a job by a lease in the name of a worker of the engine: one of which nobody was told, or else a new one. id is the job that
-// it must be; zero: any. Errors: those of lease, job.ErrNotReady.
+// it must be; zero: any. Errors: those of lease.
 func (c *call) given(ctx context.Context, name string, id job.ID, lease func() (queue.Assignment, error)) (queue.Assignment, error) {
 	for {
 		got, err := c.h.resume(ctx, name, id)
@@ -130,8 +130,6 @@ func (c *call) given(ctx context.Context, name string, id job.ID, lease func() (
 			return got, err
 		case err != nil || c.h.tell(got.Lease):
 			return got, err
-		case !id.IsZero():
-			return queue.Assignment{}, job.ErrNotReady
 		}
 	}
 }

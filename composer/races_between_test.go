@@ -197,3 +197,22 @@ func TestDeletionThatComesTooLateConfirmsNothing(t *testing.T) {
 	s.gives("DeleteWorker", s.DeleteWorker(w), ErrActiveJobs)
 	s.resolves(token, id)
 }
+
+// What a caller was just given is handed back, as it has not been told of it yet while another looks for what nobody was told of: it asks
+// again, and is given the job, which is pending. To plant it: composer/handouts.go, given: job.ErrNotReady if it must be one job and may not be
+// told.
+func TestJobThatIsHandedBackUnderwayIsGivenAllTheSame(t *testing.T) {
+	t.Parallel()
+	s := newStage(t)
+	first, second := s.enqueue("build"), s.enqueue("build")
+	ctx, cancel := context.WithCancel(t.Context())
+	s.between.after = next("Take", "", func() error { cancel(); return errLostAnswer })
+	_, _, _, _, err := s.DequeueByID(ctx, first, uuid.Nil)
+	s.gives("DequeueByID whose context ends", err, ErrDequeueTimeout)
+
+	s.between.before = next("Finish", "", func() error { return errLostAnswer }) // it cannot be handed back yet
+	s.between.after = next("Take", "", func() error { s.Heartbeats(0); return nil })
+	token := s.pick(second, uuid.Nil)
+	s.resolves(token, second)
+	s.pick(first, uuid.Nil)
+}
