@@ -82,6 +82,22 @@ func repeatedly(ctx context.Context, f func(context.Context) error) error {
 	return err
 }
 
+// turn is a caller without a context who waits for others, for as long as Patience in all, however many there are.
+type turn struct{ over <-chan time.Time }
+
+// behind waits for somebody else to end. Error: *queue.RetryError.
+func (t *turn) behind(other <-chan struct{}) error {
+	if t.over == nil {
+		t.over = time.After(Patience)
+	}
+	select {
+	case <-other:
+		return nil
+	case <-t.over:
+		return &queue.RetryError{Cause: errPatience}
+	}
+}
+
 var errPatience = errors.New("the engine does not answer")
 
 // untilDone does so for as long as ctx lasts, and then gives the last reason to try again, if there was one.

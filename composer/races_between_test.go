@@ -3,6 +3,7 @@ package composer
 import (
 	"context"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/google/uuid"
@@ -215,4 +216,23 @@ func TestJobThatIsHandedBackUnderwayIsGivenAllTheSame(t *testing.T) {
 	token := s.pick(second, uuid.Nil)
 	s.resolves(token, second)
 	s.pick(first, uuid.Nil)
+}
+
+// A worker is deleted while somebody else is about to, who is refused: it is there still, and neither is told otherwise. To plant it:
+// composer/roster.go, dismiss: Errors.WorkerNotExist for one that is leaving.
+func TestWorkerThatIsNotDeletedAfterAllExists(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := newStage(t)
+		w := s.insert()
+		s.pick(s.enqueue("build"), w)
+		second := make(chan error, 1)
+		s.between.before = next("Workers", "", func() error {
+			go func() { second <- s.DeleteWorker(w) }()
+			synctest.Wait()
+			return nil
+		})
+		s.gives("DeleteWorker", s.DeleteWorker(w), ErrActiveJobs)
+		s.gives("DeleteWorker at the same time", <-second, ErrActiveJobs)
+	})
 }

@@ -103,7 +103,7 @@ type worker = struct {
 type member struct {
 	channel, arch string
 	seen          time.Time
-	leaving       bool // it is being deleted, and asks as anybody
+	leaving       chan struct{} // it is being deleted, and asks as anybody; closed when that has ended. nil: it is not
 }
 
 func newRoster(e registrar, h *handouts) roster {
@@ -237,7 +237,7 @@ func (r *roster) name(want *reach) string {
 // known reports whether who asks is a worker that was inserted. The caller holds the lock.
 func (r *roster) known(want *reach) bool {
 	m := r.workers[want.worker]
-	return m != nil && !m.leaving
+	return m != nil && m.leaving == nil
 }
 
 // begin notes that somebody asks. done is called when he does so no more, and gives the name of a stray that is one too many; "": none.
@@ -370,23 +370,44 @@ func (q *JobQueue[W]) DeleteWorker(workerID uuid.UUID) error {
 	if err := r.load(ctx); err != nil {
 		return err
 	}
-	r.mu.Lock()
-	m := r.workers[workerID]
-	known := m != nil && !m.leaving
-	if known {
-		m.leaving = true
+	m, err := q.dismiss(workerID)
+	if err != nil {
+		return err
 	}
-	r.mu.Unlock()
-	if !known {
-		return q.errs.WorkerNotExist
-	}
-	err := q.leave(ctx, workerID)
+	err = q.leave(ctx, workerID)
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if m.leaving = false; err == nil {
+	close(m.leaving)
+	if m.leaving = nil; err == nil {
 		delete(r.workers, workerID)
 	}
 	return err
+}
+
+// dismiss has a worker ask as anybody from now on, as it is being deleted. Whether it is there is not known while somebody else deletes it:
+// he may be refused. Error: Errors.WorkerNotExist.
+func (q *JobQueue[W]) dismiss(workerID uuid.UUID) (*member, error) {
+	r := &q.roster
+	var wait turn
+	for {
+		r.mu.Lock()
+		m := r.workers[workerID]
+		if m == nil {
+			r.mu.Unlock()
+			return nil, q.errs.WorkerNotExist
+		}
+		other := m.leaving
+		if other == nil {
+			m.leaving = make(chan struct{})
+		}
+		r.mu.Unlock()
+		if other == nil {
+			return m, nil
+		}
+		if err := wait.behind(other); err != nil {
+			return nil, err
+		}
+	}
 }
 
 // leave removes the workers of the engine that stand for one, unless it has a job that runs.
