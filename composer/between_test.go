@@ -58,6 +58,10 @@ func (b *between) LeaseOf(ctx context.Context, id job.ID) (queue.Held, error) {
 	return across(b, "LeaseOf", id.String(), func() (queue.Held, error) { return b.engine.LeaseOf(ctx, id) })
 }
 
+func (b *between) LeaseBy(ctx context.Context, token job.Token) (queue.Held, error) {
+	return across(b, "LeaseBy", "", func() (queue.Held, error) { return b.engine.LeaseBy(ctx, token) })
+}
+
 func (b *between) Standing(name string, wake func()) (standing queue.Standing, forget func(), err error) {
 	err = crossing(b, "Standing", name, func() (err error) {
 		standing, forget, err = b.engine.Standing(name, wake)

@@ -2,11 +2,14 @@ package composer
 
 import (
 	"context"
+	"errors"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/google/uuid"
+
+	"github.com/headrace/headrace/queue"
 )
 
 // resolves checks of which job a token is good; uuid.Nil: of none.
@@ -234,5 +237,36 @@ func TestWorkerThatIsNotDeletedAfterAllExists(t *testing.T) {
 		})
 		s.gives("DeleteWorker", s.DeleteWorker(w), ErrActiveJobs)
 		s.gives("DeleteWorker at the same time", <-second, ErrActiveJobs)
+	})
+}
+
+// While one who ends an attempt does not come to an end, those who wait for that end when they say, however many there are. To plant it:
+// composer/running.go, ends: "<-other" for wait.behind.
+func TestNobodyWaitsForLongBehindOneWhoEndsAnAttempt(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := newStage(t)
+		id := s.enqueue("build")
+		s.pick(id, uuid.Nil)
+		stuck, told := make(chan struct{}), make(chan error, 4)
+		s.between.before = next("Finish", "", func() error { <-stuck; return nil })
+		end := func() { _, err := s.RequeueOrFinishJob(id, 0, nil); told <- err }
+		go end()
+		synctest.Wait()
+		start := time.Now()
+		for range 3 {
+			go end()
+		}
+		for range 3 {
+			var again *queue.RetryError
+			if err := <-told; !errors.As(err, &again) {
+				t.Errorf("told %v, want to try again", err)
+			}
+		}
+		if took := time.Since(start); took != Patience {
+			t.Errorf("they waited for %v, want %v", took, Patience)
+		}
+		close(stuck)
+		<-told // the first, whose time is over, too
 	})
 }

@@ -128,6 +128,7 @@ func (q *JobQueue[W]) RequeueOrFinishToken(token uuid.UUID, silent time.Duration
 // ends finds an attempt that its caller is about to end, once nobody else is: of two who end it, the second finds that it is over. The
 // engine would take him for the first, who says it again. done is called when it has ended, or not.
 func (q *JobQueue[W]) ends(find func() (queue.Held, error)) (h queue.Held, done func(), err error) {
+	var wait turn
 	for {
 		if h, err = find(); err != nil {
 			return h, func() {}, err
@@ -136,7 +137,9 @@ func (q *JobQueue[W]) ends(find func() (queue.Held, error)) (h queue.Held, done 
 		other := q.ending[h.Lease]
 		if other != nil {
 			q.mu.Unlock()
-			<-other
+			if err := wait.behind(other); err != nil {
+				return h, func() {}, err
+			}
 			continue
 		}
 		mine := make(chan struct{})
