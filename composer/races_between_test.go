@@ -9,6 +9,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/headrace/headrace/job"
 	"github.com/headrace/headrace/queue"
 )
 
@@ -268,5 +269,34 @@ func TestNobodyWaitsForLongBehindOneWhoEndsAnAttempt(t *testing.T) {
 		}
 		close(stuck)
 		<-told // the first, whose time is over, too
+	})
+}
+
+// A worker says that its cancelled job is over, while the engine does not answer: it is told so, and not that all is done. To plant it:
+// composer/running.go, RequeueOrFinishToken: "if !ok" for whatever err is.
+func TestWorkerOfACancelledJobIsNotFreeUntilTheEngineAnswers(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := newStage(t)
+		id := s.enqueue("build")
+		token := s.pick(id, uuid.Nil)
+		s.gives("CancelJob", s.CancelJob(id), nil)
+		s.between.before = func(call, _ string) error {
+			if call == "LeaseBy" {
+				return errLostAnswer
+			}
+			return nil
+		}
+		_, err := s.RequeueOrFinishToken(token, 0, 0, nil)
+		var again *queue.RetryError
+		if !errors.As(err, &again) {
+			t.Errorf("told %v, want to try again", err)
+		}
+		s.between.before = nil
+		_, err = s.RequeueOrFinishToken(token, 0, 0, nil)
+		s.gives("RequeueOrFinishToken", err, ErrCanceled)
+		if _, err := s.between.engine.LeaseBy(t.Context(), job.Token(token)); !errors.Is(err, queue.ErrNotFound) {
+			t.Errorf("the engine knows its lease still, %v", err)
+		}
 	})
 }

@@ -106,8 +106,8 @@ func (q *JobQueue[W]) RequeueOrFinishToken(token uuid.UUID, silent time.Duration
 	defer done()
 	if err != nil {
 		id, ok := q.stopped.job(token)
-		if !ok {
-			return false, err
+		if !ok || !errors.Is(err, q.errs.NotExist) {
+			return false, err // it may have its lease still, which is to be ended, too
 		}
 		h.Lease.Job = id
 	}
