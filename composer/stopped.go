@@ -65,6 +65,7 @@ func (s *stopped) begin(id job.ID) (done func(l job.Lease)) {
 
 // add notes that the attempt has been cancelled. The caller holds the lock.
 func (s *stopped) add(l job.Lease) {
+	s.trim()
 	if _, ok := s.byToken[l.Token]; ok {
 		return
 	}

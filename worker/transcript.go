@@ -29,7 +29,7 @@ type transcript struct {
 	onLine func(Line)
 	tail   excerpt
 	fresh  []Line // that the listener is still to be told
-	err    error // the first of the log's errors; the output is then read on, but dropped
+	err    error  // the first of the log's errors; the output is then read on, but dropped
 
 	cut   splitter
 	told  int // how much of what the splitter holds has been told
