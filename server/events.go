@@ -3,6 +3,7 @@ package server
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"reflect"
@@ -85,20 +86,29 @@ func (s *Server) watch(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
+// standsAt tells that an id that is none stood at a place of the query.
+func standsAt(err error, place string) error {
+	var p *api.Problem
+	if errors.As(err, &p) && len(p.Errors) == 1 && p.Errors[0].Location == "path.id" {
+		return api.Invalid(place, p.Errors[0].Message)
+	}
+	return err
+}
+
 // open reads what is to be watched, and from where.
 func (v *watched) open(ctx context.Context, r *http.Request) (after uint64, err error) {
 	q := r.URL.Query()
 	if text := q.Get("build"); text != "" {
 		b, err := v.s.build(ctx, text)
 		if err != nil {
-			return 0, err
+			return 0, standsAt(err, "query.build")
 		}
 		v.build = b.Build.ID
 	}
 	if text := q.Get("job"); text != "" {
 		j, err := v.s.job(ctx, text)
 		if err != nil {
-			return 0, err
+			return 0, standsAt(err, "query.job")
 		}
 		v.job = j.Spec.ID
 	}

@@ -148,3 +148,38 @@ func TestSlowBody(t *testing.T) {
 		c.Close()
 	}
 }
+
+// Whoever has no token is refused at once, whatever he says that he will send, and is not waited for.
+func TestSlowBodyOfAStranger(t *testing.T) {
+	t.Parallel()
+	l := guardedLab(t)
+	for _, token := range []string{"", "Authorization: Bearer hr_nobody_X\r\n"} {
+		for _, path := range []string{"/api/v1/builds", "/api/v1/channels/x/pause", "/api/v1/workers/w/sync", "/api/v1//builds", "/api/v1/nothing"} {
+			c, err := net.Dial("tcp", strings.TrimPrefix(l.web.URL, "http://"))
+			l.must(err)
+			l.must(c.SetDeadline(time.Now().Add(20 * time.Second))) // below the patience with bodies
+			_, err = fmt.Fprintf(c, "POST %s HTTP/1.1\r\nHost: x\r\n%sContent-Type: application/json\r\nContent-Length: 1000\r\n\r\n{", path, token)
+			l.must(err)
+			text, err := io.ReadAll(c)
+			if err != nil || !strings.HasPrefix(string(text), "HTTP/1.1 40") {
+				t.Errorf("%s, %q: answered %.100q, %v; want a refusal and the end of the connection", path, token, text, err)
+			}
+			l.must(c.Close())
+		}
+	}
+}
+
+// A key under which one build was asked for is not taken for another.
+func TestKeyOfAnotherBuild(t *testing.T) {
+	t.Parallel()
+	l := newLab(t)
+	if status, text := l.call("POST", "/api/v1/builds", `{"name":"one","jobs":[]}`, "Idempotency-Key", "k"); status != http.StatusCreated {
+		t.Fatalf("%d %s", status, text)
+	}
+	if p := l.problem("POST", "/api/v1/builds", `{"name":"two","jobs":[]}`, "Idempotency-Key", "k"); p.Type != "urn:headrace:request-reused" {
+		t.Errorf("told %+v", p)
+	}
+	if p := l.problem("GET", "/api/v1/events?build=xx", ""); len(p.Errors) != 1 || p.Errors[0].Location != "query.build" {
+		t.Errorf("told %+v", p)
+	}
+}

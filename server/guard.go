@@ -121,7 +121,7 @@ func (s *Server) identify(r *http.Request) (*pass, error) {
 }
 
 // What all answers share: a call that is held keeps none of its own.
-var noSniff, noStore = []string{"nosniff"}, []string{"no-store"}
+var noSniff, noStore, closing = []string{"nosniff"}, []string{"no-store"}, []string{"close"}
 
 // plainPath reports whether a path has no part that is empty, or stands for another.
 func plainPath(text string) bool {
@@ -129,16 +129,34 @@ func plainPath(text string) bool {
 	return text == clean || text == clean+"/"
 }
 
+// unread has a body whose reader does not say how long it may take come in time. done is to be called where it is not read at all, after
+// the answer: else it would be waited for, so that anybody could hold connections.
+func (s *Server) unread(w http.ResponseWriter) (done func()) {
+	c := http.NewResponseController(w)
+	_ = c.SetReadDeadline(time.Now().Add(s.BodyPatience)) // A server that cannot has none.
+	return func() { _ = c.SetReadDeadline(time.Unix(1, 0)) }
+}
+
 // guarded finds out whose each request is, and lets nothing that goes wrong in one end the others.
 func (s *Server) guarded(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		h := w.Header()
 		h["X-Content-Type-Options"], h["Cache-Control"] = noSniff, noStore
+		done := func() {}
+		if r.ContentLength != 0 {
+			done = s.unread(w)
+		}
 		if !plainPath(r.URL.EscapedPath()) { // The mux would answer with a page that sends people elsewhere.
+			defer done()
+			h["Connection"] = closing // else the body would be waited for before the answer is sent
 			s.unknown(w, r)
 			return
 		}
 		p, err := s.identify(r)
+		if (err != nil || p == nil) && r.ContentLength != 0 {
+			defer done()
+			h["Connection"] = closing
+		}
 		if err != nil {
 			writeProblem(w, s.told(r.Context(), err))
 			return

@@ -132,6 +132,9 @@ func (s *Server) place(ctx context.Context, submission queue.Submission) (*place
 			return nil, &queue.RetryError{Cause: err}
 		}
 		if len(recs) == 1 {
+			if recs[0].Build.Name != submission.Build.Name {
+				return nil, queue.ErrRequest // The key was that of another.
+			}
 			if first, err := strconv.ParseUint(recs[0].Build.Labels[roundLabel], 10, 64); err == nil {
 				round = first
 			}

@@ -20,7 +20,7 @@ func Checked(next http.Handler, report func(error)) http.Handler {
 			if cause := recover(); cause != nil {
 				panic(cause) // The answer was cut off, as somebody wanted.
 			}
-			path, ok := strings.CutPrefix(r.URL.Path, prefix)
+			path, ok := strings.CutPrefix(r.URL.EscapedPath(), prefix)
 			if !ok || a.status == 0 {
 				return
 			}

@@ -122,7 +122,8 @@ func (d *document) check(method, path string, a *answer) error {
 	method = strings.ToLower(method)
 	op, at, ok := d.find(method, path)
 	if !ok {
-		if a.status == http.StatusNotFound || a.status == http.StatusMethodNotAllowed {
+		switch a.status {
+		case http.StatusNotFound, http.StatusMethodNotAllowed, http.StatusUnauthorized, http.StatusTooManyRequests:
 			return a.problem()
 		}
 		return errors.New("the document does not know the operation")
