@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"strconv"
 	"strings"
 	"time"
 
@@ -60,7 +61,12 @@ func times(s *api.ScheduleSpec) (cron.Schedule, *time.Location, error) {
 	if strings.Contains(s.Cron, "TZ=") {
 		return nil, nil, api.Invalid("body.cron", "want the time zone in zone")
 	}
-	at, err := cronParser.Parse(s.Cron)
+	if every, ok := strings.CutPrefix(s.Cron, "@every "); ok {
+		if d, err := time.ParseDuration(strings.TrimSpace(every)); err != nil || d < time.Second {
+			return nil, nil, api.Invalid("body.cron", "@every: want a span of at least a second, such as 90m")
+		}
+	}
+	at, err := cronParser.Parse(sundays(s.Cron))
 	if err != nil {
 		return nil, nil, api.Invalid("body.cron", err.Error())
 	}
@@ -68,6 +74,37 @@ func times(s *api.ScheduleSpec) (cron.Schedule, *time.Location, error) {
 		return nil, nil, api.Invalid("body.cron", "that time never comes")
 	}
 	return at, zone, nil
+}
+
+// sundays writes the seventh day of the week as the day 0, which cron allows and the parser does not know.
+func sundays(text string) string {
+	fields := strings.Fields(text)
+	if len(fields) != 5 {
+		return text
+	}
+	var parts []string
+	for part := range strings.SplitSeq(fields[4], ",") {
+		span, step, stepped := strings.Cut(part, "/")
+		from, to, ranged := strings.Cut(span, "-")
+		first, err := strconv.Atoi(from)
+		by := 1
+		if stepped && err == nil {
+			by, err = strconv.Atoi(step)
+		}
+		switch {
+		case err == nil && !stepped && !ranged && first == 7:
+			part = "0"
+		case err == nil && ranged && to == "7" && first >= 0 && by > 0:
+			var days []string
+			for day := first; day <= 7; day += by {
+				days = append(days, strconv.Itoa(day%7))
+			}
+			part = strings.Join(days, ",")
+		}
+		parts = append(parts, part)
+	}
+	fields[4] = strings.Join(parts, ",")
+	return strings.Join(fields, " ")
 }
 
 func (s *Server) scheduleOperations() {

@@ -267,3 +267,50 @@ func TestScheduleThatIsCutOff(t *testing.T) {
 		}
 	})
 }
+
+// Of times that pass quickly the last is made up for, or none, however short the server was away; all are only where that is wished for.
+func TestScheduleOfSecondsOverARestart(t *testing.T) {
+	t.Parallel()
+	for missed, most := range map[string]int{api.MissedSkip: 1, api.MissedOnce: 1, api.MissedAll: 6} {
+		t.Run(missed, func(t *testing.T) {
+			t.Parallel()
+			inClockLab(t, func(t *testing.T, l *clockLab) {
+				l.set("often", api.ScheduleSpec{Cron: "@every 5s", Missed: missed})
+				wait(12 * time.Second)
+				before := len(l.asked("often"))
+				l.away(30 * time.Second)
+				wait(time.Second)
+				if made := len(l.asked("often")) - before; made < 1 || made > most || missed == api.MissedAll && made != most {
+					t.Errorf("%d builds after half a minute, want %d at most", made, most)
+				}
+			})
+		})
+	}
+}
+
+// Cron knows Sunday by two numbers.
+func TestSundays(t *testing.T) {
+	t.Parallel()
+	for text, next := range map[string]string{
+		"0 0 * * 7": "0 0 * * 0", "0 0 * * 0-7": "0 0 * * 0,1,2,3,4,5,6,0", "0 0 * * 5-7": "0 0 * * 5,6,0", "0 0 * * 1-7/3": "0 0 * * 1,4,0",
+		"0 0 * * 1,7": "0 0 * * 1,0", "0 0 7 7 *": "0 0 7 7 *", "0 0 * * mon-fri": "0 0 * * mon-fri", "@daily": "@daily",
+	} {
+		l := newLab(t)
+		spec := api.ScheduleSpec{Cron: text, Submission: api.Submission{BuildSpec: api.BuildSpec{Name: "n"}, Jobs: []api.JobSpec{}}}
+		made, err := l.SetSchedule(t.Context(), "a", &spec)
+		l.must(err)
+		spec.Cron = next
+		same, err := l.SetSchedule(t.Context(), "b", &spec)
+		l.must(err)
+		if !cmp.Equal(made.Next, same.Next) || made.Cron != text {
+			t.Errorf("%q asks at %v, %q at %v", made.Cron, made.Next, next, same.Next)
+		}
+	}
+	l := newLab(t)
+	for _, text := range []string{"0 0 * * 8", "0 0 * * 0-8", "@every 0s", "@every -5s", "@every 1ms", "@every soon", "7 7 7 7"} {
+		p := l.problem("PUT", "/api/v1/schedules/x", `{"cron":"`+text+`","submission":{"name":"n","jobs":[]}}`)
+		if len(p.Errors) != 1 || p.Errors[0].Location != "body.cron" {
+			t.Errorf("%q: told %+v", text, p)
+		}
+	}
+}

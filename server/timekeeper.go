@@ -93,7 +93,11 @@ func (k timekeeper) one(ctx context.Context, name string, kept *keptSchedule) (n
 			break // The rest is due the next time.
 		}
 	}
-	if kept.Missed == api.MissedOnce && len(due) == 0 {
+	switch {
+	case kept.Missed == api.MissedAll:
+	case len(due) > 0:
+		due = due[len(due)-1:] // Of several that are late, those before the last are missed.
+	case kept.Missed == api.MissedOnce:
 		due = append(due, last)
 	}
 	if kept.Paused {

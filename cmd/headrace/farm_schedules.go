@@ -57,7 +57,9 @@ it; what is changed in it later counts once it is set again. Times are given by 
 As with submit, what succeeded before is not run again, unless --fresh is given: a schedule of the same graph without it does nothing
 after its first success.
 
---missed says what becomes of times at which no server ran: skip: nothing; once: the last of them is made up for; all: each is.
+--missed says what becomes of times at which no server ran: skip: nothing; once: the last of them is made up for; all: each is. A time that
+is not a minute past is late and not missed; of several the last is. Where clocks are set forward, the times that are passed over do not
+come; where they are set back, those that come twice count twice.
 
 Without FILE only --cron, --zone, --missed and --paused are changed of a schedule that is there: --paused=false lets it go on.
 
