@@ -3,7 +3,7 @@
 # usage: HEADRACE_SERVER=http://HOST:PORT HEADRACE_TOKEN=... curl-worker.sh NAME SYSTEM [JOBS]
 # Each sync states the whole truth, so that whatever is lost on the way is healed by the next. Killed, it leaves its lease to run out.
 set -euo pipefail
-name=$1 system=$2 left=${3:--1} work=$(mktemp -d) session=$(cat /proc/sys/kernel/random/uuid)
+me=/workers/$(jq -rn --arg name "$1" '$name | @uri') system=$2 left=${3:--1} work=$(mktemp -d) session=$(cat /proc/sys/kernel/random/uuid)
 echo "Authorization: Bearer ${HEADRACE_TOKEN:-none}" >"$work/header"
 call() { curl -sS --fail-with-body --max-time 90 -X POST "$HEADRACE_SERVER/api/v1$1" -H @"$work/header" "${@:2}"; } # PATH ARG...
 sync() { # RUNNING FINISHED WANT WAIT; the answer is in $work/reply
@@ -11,16 +11,19 @@ sync() { # RUNNING FINISHED WANT WAIT; the answer is in $work/reply
 		--argjson running "$1" --argjson finished "$2" --argjson want "$3" --argjson wait "$4" '{
 			version: 1, $session, $running, $finished, $want, wait_seconds: $wait,
 			worker: {channels: ["default"], kinds: ["command"], systems: [$system], slots: 1, version: "curl"}}' |
-		call "/workers/$name/sync" --json @- >"$work/reply" || { cat "$work/reply" >&2; return 1; }
+		call "$me/sync" --json @- >"$work/reply" || { cat "$work/reply" >&2; return 1; }
 }
-trap 'call "/workers/$name/sign-off" --json "{\"session\": \"$session\"}" || true; rm -r "$work"' EXIT
+trap 'call "$me/sign-off" --json "{\"session\": \"$session\"}" || true; rm -r "$work"' EXIT
 finished='[]'
 while [ "$left" -ne 0 ]; do
 	until sync '[]' "$finished" 1 50 && finished='[]' && start=$(jq -ce '.start[0] // empty' "$work/reply"); do sleep 1; done
 	lease=$(jq -c '{job, attempt, token}' <<<"$start") path=$(jq -r '"/jobs/\(.job)/attempts/\(.attempt)/log"' <<<"$start") sent=0 stop=
 	: >"$work/log"
 	echo "Headrace-Lease: $(jq -r .token <<<"$start")" >"$work/lease"
-	setsid sh -c "$(jq -r '.args.shell // "exit 125"' <<<"$start")" >"$work/log" 2>&1 </dev/null &
+	mapfile -d '' vars < <(jq -j '"HEADRACE_JOB=\(.name)", "HEADRACE_JOB_ID=\(.job)", "HEADRACE_ATTEMPT=\(.attempt)", (.args.env // [])[] | . + "\u0000"' <<<"$start")
+	mapfile -d '' run < <(jq -j 'if .args.shell then "sh", "-c", .args.shell else .args.argv[] end | . + "\u0000"' <<<"$start")
+	dir=$(jq -r '.args.dir // "."' <<<"$start")
+	(cd "$dir" && exec env "${vars[@]}" setsid "${run[@]}") >"$work/log" 2>&1 </dev/null &
 	pid=$!
 	while :; do # a turn each second: its log, its lease, and whether it is to stop
 		alive=$(kill -0 $pid 2>/dev/null && echo yes || true)

@@ -266,10 +266,19 @@ func TestCurlWorker(t *testing.T) {
 		t.Fatal(err)
 	}
 	started := newGate(t, filepath.Join(y.dir, "started"))
-	ids := y.ask("echo hello; printf end", "echo > started; (trap '' TERM; exec tail -f /dev/null) & exec tail -f /dev/null", "echo no; exit 3")
+	where := t.TempDir()
+	args, err := json.Marshal(worker.CommandArgs{Argv: []string{"sh", "-c", `echo "$V $HEADRACE_JOB $HEADRACE_ATTEMPT $1"; pwd; printf end`, "sh", "a b"}, Env: []string{"V=x  y"}, Dir: where})
+	if err != nil {
+		t.Fatal(err)
+	}
+	first, err := y.Submit(t.Context(), &api.Submission{BuildSpec: api.BuildSpec{Name: "b"}, Jobs: []api.JobSpec{{Name: "first one", Args: args}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ids := append([]job.ID{first.Jobs[0].ID}, y.ask("echo > started; (trap '' TERM; exec tail -f /dev/null) & exec tail -f /dev/null", "echo no; exit 3")...)
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	p := &process{Cmd: exec.CommandContext(ctx, "bash", script, "curl", system(), "3")}
+	p := &process{Cmd: exec.CommandContext(ctx, "bash", script, "cu/rl 1", system(), "3")}
 	p.Dir, p.Stdout, p.Stderr = y.dir, &p.out, &p.out
 	p.Env = append(os.Environ(), "HEADRACE_SERVER="+y.Server)
 	if err := p.Start(); err != nil {
@@ -286,12 +295,12 @@ func TestCurlWorker(t *testing.T) {
 	if code := p.end(t); code != 0 {
 		t.Errorf("exit code %d:\n%s", code, &p.out)
 	}
-	for i, want := range map[int]string{0: "hello\nend", 2: "no\n"} {
+	for i, want := range map[int]string{0: "x  y first one 1 a b\n" + where + "\nend", 2: "no\n"} {
 		if got := y.log(ids[i], 1); got != want {
 			t.Errorf("log of job %d: %q, want %q", i, got, want)
 		}
 	}
-	w, err := y.Worker(t.Context(), "curl")
+	w, err := y.Worker(t.Context(), "cu/rl 1")
 	if err != nil || w.Online || len(w.Running) > 0 {
 		t.Errorf("afterwards: %+v, %v", w, err)
 	}
