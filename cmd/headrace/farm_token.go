@@ -35,6 +35,7 @@ func newTokenCreate() *cobra.Command {
 	var s serverFlags
 	var t api.NewToken
 	var expires time.Duration
+	var expiresGiven func() bool
 	cmd := &cobra.Command{
 		Use:   "create NAME",
 		Short: "Make a token",
@@ -52,6 +53,9 @@ func newTokenCreate() *cobra.Command {
 			if t.Role == "" {
 				return usage("which role? Give --role, one of %s", strings.Join(roleWords, ", "))
 			}
+			if expiresGiven() && expires <= 0 {
+				return usage("--expires: want a span above 0; left out, it is good until it is revoked")
+			}
 			t.Name, t.Expires = args[0], api.Seconds(expires)
 			secret, err := f.CreateToken(ctx, &t)
 			if err != nil {
@@ -63,6 +67,7 @@ func newTokenCreate() *cobra.Command {
 	s.define(cmd)
 	cmd.Flags().StringVar(&t.Role, "role", "", "what it allows: "+strings.Join(roleWords, ", "))
 	cmd.Flags().StringArrayVar(&t.Channels, "channel", []string{api.DefaultChannel}, "a channel that it is good for, or * for all; may be repeated")
+	expiresGiven = func() bool { return cmd.Flags().Changed("expires") }
 	spanVar(cmd.Flags(), &expires, "expires", 0, "for how long it is good, as in 90d; else until it is revoked")
 	complete(cmd, "role", cobra.FixedCompletions(roleWords, cobra.ShellCompDirectiveNoFileComp))
 	complete(cmd, "channel", s.offer(channelNames))
@@ -112,7 +117,7 @@ func newTokenRevoke() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:               "revoke NAME",
 		Short:             "Revoke a token",
-		Long:              "Revoke a token: from then on it lets nobody in.\n\n" + serverHelp + farmExitHelp,
+		Long:              "Revoke a token: from then on it lets nobody in. That may be the last one of an administrator: serve --admin-token makes another.\n\n" + serverHelp + farmExitHelp,
 		Example:           "  headrace token revoke ci",
 		Args:              arguments(1, 1),
 		ValidArgsFunction: s.offerFirst(tokenNames),

@@ -158,7 +158,7 @@ func strict(root *cobra.Command) {
 func arguments(least, most int) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		if n := len(args); n < least || most >= 0 && n > most {
-			return fmt.Errorf("got %s, want: headrace %s", progress.Count(n, "argument"), cmd.Use)
+			return fmt.Errorf("got %s, want: %s", progress.Count(n, "argument"), cmd.CommandPath()+strings.TrimPrefix(cmd.Use, cmd.Name()))
 		}
 		return nil
 	}

@@ -39,8 +39,8 @@ func settle(cmd *cobra.Command, file string, besides ...string) error {
 			}
 			return
 		}
-		text, ok := written[f.Name]
-		if !ok {
+		text := written[f.Name]
+		if text == "" { // as with variables: not given
 			return
 		}
 		if err := cmd.Flags().Set(f.Name, text); err != nil {

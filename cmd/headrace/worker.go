@@ -11,6 +11,7 @@ import (
 	"os/signal"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -75,6 +76,8 @@ SIGTERM or Ctrl-C has it take nothing new, finish what runs, hand back what stil
 back at once, and a third one, or Ctrl-\, does not wait for jobs that do not heed SIGTERM. If the server wants another version of headrace, it takes
 nothing new, finishes what runs, and ends with code 4.
 
+A job that is cancelled, or over a limit, is sent SIGTERM with all that it started; what is left of it after 5 s is killed.
+
 The token is in the file of --token-file, in HEADRACE_TOKEN, or in the file of HEADRACE_TOKEN_FILE or of --config; the first of these counts.
 Its role is work. Each other flag can also be given by a variable of the
 environment, as HEADRACE_SERVER for --server, or in the TOML file that --config names, as server = "...". A flag counts more than a
@@ -133,6 +136,12 @@ func completeWorker(cmd *cobra.Command) {
 
 // validate refuses what cannot work, before anything is made.
 func (o *workerOptions) validate() error {
+	if o.name == "." || o.name == ".." {
+		return usage("name: %q is no name of a worker", o.name)
+	}
+	if slices.Contains(o.channels, "") {
+		return usage("channel: must not be empty; *: of all")
+	}
 	var level slog.Level
 	switch {
 	case o.server == "":
