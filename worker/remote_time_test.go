@@ -25,6 +25,7 @@ type wire struct {
 	all   sync.WaitGroup
 	// lose, if not nil, says of an answer whether it never comes; the call then waits for its end.
 	lose func(answer []byte) bool
+	slow atomic.Bool // each call takes a while
 }
 
 // RoundTrip implements http.RoundTripper.
@@ -32,6 +33,13 @@ func (w *wire) RoundTrip(r *http.Request) (*http.Response, error) {
 	w.calls.Add(1)
 	if w.down.Load() {
 		return nil, errors.New("no route")
+	}
+	if w.slow.Load() {
+		select {
+		case <-time.After(100 * time.Millisecond):
+		case <-r.Context().Done():
+			return nil, r.Context().Err()
+		}
 	}
 	recorder, done := httptest.NewRecorder(), make(chan struct{})
 	w.all.Go(func() {
@@ -197,6 +205,7 @@ func TestRemoteThatEndsHandsBackWhatItHasNotHeardOf(t *testing.T) {
 		if lost.Load() != 1 {
 			t.Fatalf("%d answers were lost, want that with the start", lost.Load())
 		}
+		w.slow.Store(true) // so that it has to wait for what it asks
 		stop()
 		if held, err := f.queue.LeaseOf(t.Context(), id); !errors.Is(err, queue.ErrNotFound) {
 			t.Errorf("the job is held by %+v, %v", held, err)
