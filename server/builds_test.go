@@ -100,6 +100,7 @@ func TestSubmissionsThatAreRefused(t *testing.T) {
 		{"jobs twice", `{"name":"b","jobs":[],"jobs":[]}`, "body.jobs"},
 		{"a need of nobody", `{"name":"b","jobs":[{"name":"x","needs":[{"job":"y"}]}]}`, "body.jobs[0].needs[0].job"},
 		{"a need of two", `{"name":"b","jobs":[{"name":"x"},{"name":"x"},{"needs":[{"job":"x"}]}]}`, "body.jobs[2].needs[0].job"},
+		{"no job", `{"name":"b","jobs":[{},null]}`, "body.jobs[1]"},
 		{"a policy", `{"name":"b","jobs":[{"name":"x"},{"needs":[{"job":"x","policy":"maybe"}]}]}`, "body.jobs[1].needs[0].policy"},
 		{"a role", `{"name":"b","jobs":[{"role":"star"}]}`, "body.jobs[0].role"},
 		{"an id twice", `{"name":"b","jobs":[{"id":"0190163d-8694-739b-aea5-966c26f8ad91"},{"id":"0190163d-8694-739b-aea5-966c26f8ad91"}]}`, "body.jobs[1].id"},

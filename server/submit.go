@@ -233,11 +233,17 @@ func readJob(d *json.Decoder, in *api.Submission) error {
 	// In its place: a job as it is asked for has half a kilobyte.
 	in.Jobs = in.Jobs[:n+1]
 	in.Jobs[n] = api.JobSpec{}
-	if err := d.Decode(&in.Jobs[n]); err != nil {
-		in.Jobs = in.Jobs[:n]
-		return misread(err, fmt.Sprintf("body.jobs[%d]", n))
+	into := &in.Jobs[n]
+	err := d.Decode(&into)
+	if err == nil && into != nil {
+		return nil
 	}
-	return nil
+	in.Jobs = in.Jobs[:n]
+	at := fmt.Sprintf("body.jobs[%d]", n)
+	if err == nil {
+		return api.Invalid(at, "want an object, got null")
+	}
+	return misread(err, at)
 }
 
 // readLines reads a submission as lines of JSON: the build, then its jobs.

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"strings"
 	"time"
 
@@ -58,6 +59,9 @@ func newTokenCreate() *cobra.Command {
 			}
 			t.Name, t.Expires = args[0], api.Seconds(expires)
 			secret, err := f.CreateToken(ctx, &t)
+			if errors.Is(err, job.ErrExists) {
+				return usage("there is a token %q already; revoke it, or give another name", t.Name)
+			}
 			if err != nil {
 				return err
 			}
