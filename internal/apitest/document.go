@@ -13,6 +13,7 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/headrace/headrace/api"
 	"github.com/headrace/headrace/queue"
 	"github.com/headrace/headrace/server"
 	"github.com/headrace/headrace/store/memory"
@@ -124,7 +125,7 @@ func (d *document) check(method, path string, a *answer) error {
 	if !ok {
 		switch a.status {
 		case http.StatusNotFound, http.StatusMethodNotAllowed, http.StatusUnauthorized, http.StatusTooManyRequests:
-			return a.problem()
+			return d.problem(a)
 		}
 		return errors.New("the document does not know the operation")
 	}
@@ -148,6 +149,17 @@ func (d *document) check(method, path string, a *answer) error {
 	}
 	escape := strings.NewReplacer("~", "~0", "/", "~1", "{", "%7B", "}", "%7D")
 	return d.hold("/paths/"+escape.Replace(at)+"/"+method+"/responses/"+code+"/content/"+escape.Replace(kind)+"/schema", a.body.Bytes())
+}
+
+// problem reports what is wrong with an answer that has to be a problem.
+func (d *document) problem(a *answer) error {
+	if kind := a.mediaType(); kind != api.ProblemType {
+		return fmt.Errorf("its media type is %q, want %s", kind, api.ProblemType)
+	}
+	if a.head {
+		return nil
+	}
+	return d.hold("/components/schemas/Problem", a.body.Bytes())
 }
 
 // hold checks a text against the schema that stands at a place of the document.
