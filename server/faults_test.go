@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/http"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -161,6 +162,9 @@ func TestSlowBodyOfAStranger(t *testing.T) {
 			_, err = fmt.Fprintf(c, "POST %s HTTP/1.1\r\nHost: x\r\n%sContent-Type: application/json\r\nContent-Length: 1000\r\n\r\n{", path, token)
 			l.must(err)
 			text, err := io.ReadAll(c)
+			if errors.Is(err, syscall.ECONNRESET) {
+				err = nil // What was sent is not read, so that an end may look so.
+			}
 			if err != nil || !strings.HasPrefix(string(text), "HTTP/1.1 40") {
 				t.Errorf("%s, %q: answered %.100q, %v; want a refusal and the end of the connection", path, token, text, err)
 			}
