@@ -3,6 +3,7 @@ package server
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync"
 	"time"
 
@@ -163,14 +164,19 @@ func (k *keeper) expire(ctx context.Context, h *depot.Holding) error {
 	return k.s.Depot.Remove(ctx, h.Job)
 }
 
-// leftovers seals what an earlier life of this server left open, and whose attempt is over: not at once, as while no server was there no
-// worker could send the rest.
+// leftovers sees to what an earlier life of this server left. A log that is open, and whose attempt is over, is sealed: not
+// at once, as while no server was there no worker could send the rest. What belonged to jobs that are deleted goes: of that the feed told
+// while nobody followed it. If the store knows no job of all these, the folder is thought to be another store's, and stays as it is.
 func (k *keeper) leftovers(ctx context.Context) error {
 	list, _, err := k.s.Depot.List(ctx)
 	if err != nil {
 		return err
 	}
-	for _, h := range list {
+	known, orphans, err := k.sort(ctx, list)
+	if err != nil {
+		return err
+	}
+	for _, h := range known {
 		if len(h.Open) == 0 {
 			continue
 		}
@@ -185,7 +191,46 @@ func (k *keeper) leftovers(ctx context.Context) error {
 			k.later(depot.Attempt{Job: h.Job, Number: n})
 		}
 	}
+	if len(known) == 0 && len(orphans) > 0 {
+		k.s.Log.Warn("what is kept is of no job of this store, and stays", "jobs", len(orphans))
+		return nil
+	}
+	for _, id := range orphans {
+		if err := k.s.Depot.Remove(ctx, id); err != nil {
+			return err
+		}
+	}
 	return nil
+}
+
+// sort tells what is kept of jobs that there are from the jobs that are no more.
+func (k *keeper) sort(ctx context.Context, list []depot.Holding) (known []depot.Holding, orphans []job.ID, err error) {
+	const page = 500
+	for some := range slices.Chunk(list, page) {
+		ids := make([]job.ID, len(some))
+		for i := range some {
+			ids[i] = some[i].Job
+		}
+		recs, err := k.s.History.Jobs(ctx, queue.JobFilter{IDs: ids, Limit: page})
+		if err != nil {
+			return nil, nil, err
+		}
+		there := make(map[job.ID]bool, len(recs))
+		for i := range recs {
+			there[recs[i].Spec.ID] = true
+		}
+		for _, h := range some {
+			if !there[h.Job] {
+				// One whose record cannot be read is left out, too.
+				if _, err := k.s.History.Payload(ctx, h.Job); errors.Is(err, queue.ErrNotFound) {
+					orphans = append(orphans, h.Job)
+					continue
+				}
+			}
+			known = append(known, h)
+		}
+	}
+	return known, orphans, nil
 }
 
 func (k *keeper) follow(ctx context.Context, c job.Change) {

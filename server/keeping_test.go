@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -22,9 +23,11 @@ import (
 type keepingLab struct {
 	t       *testing.T
 	store   *memory.Store
+	history queue.History // of the servers
 	queue   *queue.Queue
 	depot   *depot.Folder
 	dir     string
+	keep    time.Duration
 	session job.ID
 }
 
@@ -33,7 +36,8 @@ func inKeepingLab(t *testing.T, keep time.Duration, test func(t *testing.T, l *k
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), "depot")
 	synctest.Test(t, func(t *testing.T) {
-		l := &keepingLab{t: t, store: memory.New(), dir: dir}
+		l := &keepingLab{t: t, store: memory.New(), dir: dir, keep: keep}
+		l.history = l.store
 		var err error
 		if l.depot, err = depot.Open(dir, depot.Options{}); err != nil {
 			t.Fatal(err)
@@ -41,20 +45,32 @@ func inKeepingLab(t *testing.T, keep time.Duration, test func(t *testing.T, l *k
 		if l.queue, err = queue.Open(queue.Config{Store: l.store, History: l.store}); err != nil {
 			t.Fatal(err)
 		}
-		s, err := New(Config{Queue: l.queue, History: l.store, Failures: l.store, Depot: l.depot, Keep: keep})
-		if err != nil {
-			t.Fatal(err)
-		}
 		ctx, cancel := context.WithCancel(t.Context())
-		ended := make(chan error, 2)
+		ended := make(chan error, 1)
 		go func() { ended <- l.queue.Run(ctx) }()
-		go func() { ended <- s.Run(ctx) }()
+		stop := l.serve()
 		l.session = l.queue.NewID()
 		l.must(l.queue.Register(ctx, job.Worker{Name: "w", Session: l.session, Channels: []string{""}, Kinds: []string{"k"}, Slots: 9}))
 		test(t, l)
+		stop()
 		cancel()
-		l.must(errors.Join(<-ended, <-ended, l.depot.Close()))
+		l.must(errors.Join(<-ended, l.depot.Close()))
 	})
+}
+
+// serve has a server run until it is stopped.
+func (l *keepingLab) serve() (stop func()) {
+	l.t.Helper()
+	s, err := New(Config{Queue: l.queue, History: l.history, Failures: l.store, Depot: l.depot, Keep: l.keep})
+	l.must(err)
+	ctx, cancel := context.WithCancel(l.t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- s.Run(ctx) }()
+	return func() {
+		l.t.Helper()
+		cancel()
+		l.must(<-ended)
+	}
 }
 
 func (l *keepingLab) must(err error) {
@@ -135,6 +151,48 @@ func TestLogsAreSealed(t *testing.T) {
 		l.elapse(5 * time.Second)
 		if _, kept := l.sealed(ended); kept {
 			t.Error("the log of a deleted job is there")
+		}
+	})
+}
+
+// without is a history that cannot read the record of a job.
+type without struct {
+	queue.History
+	id job.ID
+}
+
+// Jobs implements queue.History.
+func (w without) Jobs(ctx context.Context, f queue.JobFilter) ([]job.Record, error) {
+	recs, err := w.History.Jobs(ctx, f)
+	return slices.DeleteFunc(recs, func(r job.Record) bool { return r.Spec.ID == w.id }), err
+}
+
+// What belonged to a job that is deleted while nobody looks goes at the next start; but not if the whole folder is of jobs that the store
+// does not know: then it is another's. One whose record cannot be read keeps what it has.
+func TestWhatDeletedJobsLeftGoes(t *testing.T) {
+	t.Parallel()
+	inKeepingLab(t, 0, func(t *testing.T, l *keepingLab) {
+		orphan := depot.Attempt{Job: l.queue.NewID(), Number: 1}
+		_, err := l.depot.Append(t.Context(), orphan, 0, []byte("of nobody\n"), 0)
+		l.must(err)
+		stop := l.serve()
+		l.elapse(time.Second)
+		stop()
+		if _, kept := l.sealed(orphan); !kept {
+			t.Error("what is of no job of this store is gone")
+		}
+		has, unreadable := l.run(true, true), l.run(false, true)
+		l.history = without{l.store, unreadable.Job}
+		stop = l.serve()
+		l.elapse(time.Second)
+		stop()
+		if _, kept := l.sealed(orphan); kept {
+			t.Error("what a deleted job left is there")
+		}
+		for what, at := range map[string]depot.Attempt{"a job": has, "one that cannot be read": unreadable} {
+			if _, kept := l.sealed(at); !kept {
+				t.Errorf("the log of %s is gone", what)
+			}
 		}
 	})
 }

@@ -73,7 +73,9 @@ func TestCallTellsOfWhatAnEarlierOneIsJustGiven(t *testing.T) {
 	all.Go(func() {
 		_, _ = c.Sync(dead, "w", &api.Sync{Version: api.ProtocolVersion, Session: w.session, Number: 2, Want: 1, WaitSeconds: 20}) // Its caller is dying.
 	})
+	submitted := make(chan struct{})
 	all.Go(func() {
+		defer close(submitted)
 		if _, err := c.Submit(ctx, &api.Submission{BuildSpec: api.BuildSpec{Name: "b"}, Jobs: []api.JobSpec{{Name: "j"}}}); err != nil {
 			t.Errorf("submit: %v", err)
 		}
@@ -90,6 +92,7 @@ func TestCallTellsOfWhatAnEarlierOneIsJustGiven(t *testing.T) {
 		close(store.let)
 		reply = <-told
 	}
+	<-submitted
 	if len(reply.Start) != 1 {
 		t.Errorf("told %+v, want what the call before was given", reply)
 	}
