@@ -117,6 +117,7 @@ func (l *keepingLab) sealed(at depot.Attempt) (sealed, kept bool) {
 // elapse lets time pass, in a synctest bubble.
 func (l *keepingLab) elapse(d time.Duration) {
 	l.t.Helper()
+	synctest.Wait() // Nobody else is at the disk.
 	now := time.Now()
 	l.must(filepath.WalkDir(l.dir, func(path string, e fs.DirEntry, err error) error {
 		if err != nil {
