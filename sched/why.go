@@ -330,12 +330,13 @@ func (s *Scheduler) guess(x *entry, ahead int, now job.Time) time.Time {
 	slots := 0
 	first := job.Time(0)
 	for _, w := range x.in.class.workers {
-		if w.Drained {
+		full := w.used >= int(w.Slots) || w.held > 0
+		if w.Drained || !full && w.place == 0 && w.Until <= now { // nobody knows when it asks
 			continue
 		}
 		slots += int(w.Slots)
 		at := max(now, w.Until)
-		if w.used >= int(w.Slots) || w.held > 0 {
+		if full {
 			at = max(at, s.soonest(w, now))
 		}
 		if x.job.Exclusive() {

@@ -147,3 +147,26 @@ func TestSetAsideForNobody(t *testing.T) {
 		t.Error("why tells that the worker is set aside for a job that was cancelled")
 	}
 }
+
+// When a job may start is guessed from those that ask for work, or will: of one that has a free slot and does not ask, nobody knows when it
+// does.
+func TestNoGuessOfWhoDoesNotAsk(t *testing.T) {
+	t.Parallel()
+	l := newLab(t)
+	l.worker(job.Worker{Name: "away"})
+	ids := l.submit(job.Build{}, job.Spec{Estimate: time.Hour}, job.Spec{})
+	first, _ := l.m.Job(ids[0])
+	second, _ := l.m.Job(ids[1])
+	if e := l.s.Why(second, l.now); !e.Start.IsZero() || e.Ahead != 1 {
+		t.Errorf("nobody asks: %d ahead, and it may start at %v", e.Ahead, e.Start)
+	}
+	l.s.Want("away", 1, 0)
+	if e := l.s.Why(second, l.now); e.Start.IsZero() {
+		t.Error("a worker asks, and there is no guess")
+	}
+	l.s.Want("away", 0, 0)
+	l.do(l.m.Start(l.at(), first.ID(), "away", job.Token(l.id())))
+	if e := l.s.Why(second, l.now); !e.Start.Equal(l.now.Add(time.Hour).Std()) {
+		t.Errorf("it is busy for an hour: it may start at %v", e.Start)
+	}
+}
