@@ -2,6 +2,7 @@ package queue
 
 import (
 	"context"
+	"fmt"
 	"sync/atomic"
 
 	"github.com/headrace/headrace/job"
@@ -16,9 +17,31 @@ func WithRequest(ctx context.Context, id job.ID) context.Context {
 	return context.WithValue(ctx, requestKey{}, id)
 }
 
-func requestOf(ctx context.Context) job.ID {
+// RequestOf gives the request id of a context; zero: it has none.
+func RequestOf(ctx context.Context) job.ID {
 	id, _ := ctx.Value(requestKey{}).(job.ID)
 	return id
+}
+
+// Answered reports whether a command was made under the request id of the context, as of the last commit; not if it has none. It is for
+// callers that cannot tell a repeat from a request for what is not there.
+func (q *Queue) Answered(ctx context.Context) (bool, error) {
+	_, ok, err := q.answerTo(ctx)
+	return ok, err
+}
+
+// answerTo gives what is stored as the answer to the context's request id.
+func (q *Queue) answerTo(ctx context.Context) (stored []byte, ok bool, err error) {
+	id := RequestOf(ctx)
+	if id.IsZero() {
+		return nil, false, nil
+	}
+	found, err := q.Store.Lookup(ctx, &Query{Requests: []job.ID{id}})
+	if err != nil {
+		return nil, false, &RetryError{Cause: fmt.Errorf("lookup: %w", err)}
+	}
+	stored, ok = found.Answers[id]
+	return stored, ok, nil
 }
 
 // command is what the owner knows of a command before it decides it.
@@ -35,7 +58,7 @@ type command struct {
 func do[R any](ctx context.Context, q *Queue, cmd command, decide func(*round) ([]job.Change, R, error)) (R, error) {
 	var zero R
 	c := &call{
-		command: cmd, ctx: ctx, request: requestOf(ctx),
+		command: cmd, ctx: ctx, request: RequestOf(ctx),
 		decide: func(r *round) ([]job.Change, any, error) {
 			changes, v, err := decide(r)
 			return changes, &v, err

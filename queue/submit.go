@@ -201,19 +201,11 @@ func (q *Queue) stage(ctx context.Context, s *Submission) (Receipt, error) {
 
 // toldBefore finds the answer to a large submission that is repeated.
 func (q *Queue) toldBefore(ctx context.Context) (receipt Receipt, ok bool, err error) {
-	id := requestOf(ctx)
-	if id.IsZero() {
-		return Receipt{}, false, nil
+	stored, ok, err := q.answerTo(ctx)
+	if err != nil || !ok {
+		return Receipt{}, false, err
 	}
-	found, err := q.Store.Lookup(ctx, &Query{Requests: []job.ID{id}})
-	if err != nil {
-		return Receipt{}, false, &RetryError{Cause: fmt.Errorf("lookup: %w", err)}
-	}
-	stored, ok := found.Answers[id]
-	if !ok {
-		return Receipt{}, false, nil
-	}
-	c := call{command: command{name: submitName}, request: id, fresh: func() any { return new(Receipt) }}
+	c := call{command: command{name: submitName}, request: RequestOf(ctx), fresh: func() any { return new(Receipt) }}
 	v, err := c.recall(stored)
 	if err != nil {
 		return Receipt{}, false, err

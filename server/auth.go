@@ -4,7 +4,9 @@ import (
 	"context"
 	"crypto/sha256"
 	"fmt"
+	"net/http"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/headrace/headrace/api"
@@ -50,12 +52,27 @@ func (p *pass) sees(channel string) bool {
 	return p.everywhere() || slices.Contains(p.channels, channel)
 }
 
-type passKey struct{}
+// asking is a request under way: whose it is, what it asks for, and where the answer goes.
+type asking struct {
+	pass *pass // nil: it has none
+	r    *http.Request
+	w    http.ResponseWriter
+}
+
+type askingKey struct{}
+
+// askingOf gives the request that a context is of; nil: it is of none.
+func askingOf(ctx context.Context) *asking {
+	a, _ := ctx.Value(askingKey{}).(*asking)
+	return a
+}
 
 // passOf gives the pass of a request; nil: it has none.
 func passOf(ctx context.Context) *pass {
-	p, _ := ctx.Value(passKey{}).(*pass)
-	return p
+	if a := askingOf(ctx); a != nil {
+		return a.pass
+	}
+	return nil
 }
 
 // admit reports whether the request may do what needs a role.
@@ -95,9 +112,14 @@ func overall(ctx context.Context) error {
 	return nil
 }
 
-// requested gives the context the request id of the header Idempotency-Key. Two tokens never share one.
+// requested gives the context the request id of the header Idempotency-Key. Two tokens never share one, and one key for two requests is
+// two.
 func (s *Server) requested(ctx context.Context) (context.Context, error) {
-	key, _ := ctx.Value(keyKey{}).(string)
+	a := askingOf(ctx)
+	if a == nil {
+		return ctx, nil
+	}
+	key := a.r.Header.Get("Idempotency-Key")
 	if key == "" {
 		return ctx, nil
 	}
@@ -105,11 +127,13 @@ func (s *Server) requested(ctx context.Context) (context.Context, error) {
 		return nil, api.Invalid("header.Idempotency-Key", fmt.Sprintf("has %d bytes, want at most %d", len(key), maxKey))
 	}
 	name := ""
-	if p := passOf(ctx); p != nil {
-		name = p.name
+	if a.pass != nil {
+		name = a.pass.name
 	}
-	// One key for two requests is two keys.
-	asked, _ := ctx.Value(askedKey{}).(string)
+	asked := a.r.Method + " " + a.r.URL.Path
+	if a.r.URL.RawQuery != "" {
+		asked += "?" + a.r.URL.RawQuery
+	}
 	sum := sha256.Sum256([]byte(name + "\x00" + asked + "\x00" + key))
 	var id job.ID
 	copy(id[:], sum[:])
@@ -117,9 +141,17 @@ func (s *Server) requested(ctx context.Context) (context.Context, error) {
 	return queue.WithRequest(ctx, id), nil
 }
 
-type keyKey struct{}
-
-// askedKey has what a request asks for: its method and path.
-type askedKey struct{}
-
 const maxKey = 256
+
+// bearer gives the text of the token that a request came with; "": it has none.
+func bearer(r *http.Request) (string, error) {
+	header := r.Header.Get("Authorization")
+	if header == "" {
+		return "", nil
+	}
+	scheme, text, ok := strings.Cut(header, " ")
+	if text = strings.TrimSpace(text); !ok || text == "" || !strings.EqualFold(scheme, "bearer") {
+		return "", api.Invalid("header.Authorization", "want Bearer and a token")
+	}
+	return text, nil
+}

@@ -94,18 +94,17 @@ func (s *Server) identify(r *http.Request) (*pass, error) {
 	if s.Open {
 		return &pass{name: "open", role: admin, channels: []string{job.AnyChannel}}, nil
 	}
-	header := r.Header.Get("Authorization")
-	if header == "" {
+	text, err := bearer(r)
+	if err != nil {
+		return nil, err
+	}
+	if text == "" {
 		if s.Public {
 			return &pass{name: "public", role: reader, channels: []string{job.AnyChannel}}, nil
 		}
 		return nil, nil
 	}
-	scheme, text, ok := strings.Cut(header, " ")
-	if !ok || !strings.EqualFold(scheme, "bearer") {
-		return nil, api.Invalid("header.Authorization", "want Bearer and a token")
-	}
-	p, err := s.lookUp(r.Context(), strings.TrimSpace(text))
+	p, err := s.lookUp(r.Context(), text)
 	if errors.Is(err, errToken) {
 		if !s.guard.strike(r.RemoteAddr) {
 			p := api.ProblemOf(api.ErrTooMany)
@@ -162,22 +161,14 @@ func (s *Server) guarded(next http.Handler) http.Handler {
 			return
 		}
 		ctx := r.Context()
-		if p != nil {
-			if p.kept {
-				var leave func()
-				ctx, leave = s.guard.let(ctx, p)
-				defer leave()
-			}
-			ctx = context.WithValue(ctx, passKey{}, p)
+		if p != nil && p.kept {
+			var leave func()
+			ctx, leave = s.guard.let(ctx, p)
+			defer leave()
 		}
-		ctx = context.WithValue(ctx, askedKey{}, r.Method+" "+r.URL.Path)
 		if kind := r.Header.Get("Content-Type"); r.Body != nil && !strings.HasPrefix(kind, "application/octet-stream") {
 			r.Body = &textBody{ReadCloser: r.Body}
 		}
-		ctx = context.WithValue(ctx, writerKey{}, w)
-		if key := r.Header.Get("Idempotency-Key"); key != "" {
-			ctx = context.WithValue(ctx, keyKey{}, key)
-		}
-		next.ServeHTTP(w, r.WithContext(ctx))
+		next.ServeHTTP(w, r.WithContext(context.WithValue(ctx, askingKey{}, &asking{p, r, w})))
 	})
 }

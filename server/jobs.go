@@ -12,6 +12,7 @@ import (
 	"github.com/headrace/headrace/api"
 	"github.com/headrace/headrace/job"
 	"github.com/headrace/headrace/queue"
+	"github.com/headrace/headrace/sched"
 )
 
 type byJob struct {
@@ -28,7 +29,7 @@ func (s *Server) jobOperations() {
 		Name    string    `query:"name" maxLength:"128"`
 		Key     string    `query:"key" maxLength:"1024"`
 		Prefix  string    `query:"prefix" maxLength:"128" doc:"Those whose name begins so."`
-		Worker  string    `query:"worker" maxLength:"128" doc:"Those that are done, and of which an attempt on this worker was the last."`
+		Worker  string    `query:"worker" maxLength:"128" doc:"Those that are done, and of which an attempt on this worker was the last; with the state running, what it runs."`
 		After   time.Time `query:"after" doc:"Asked for at this time or later."`
 		Until   time.Time `query:"until" doc:"Asked for before this time."`
 		State   string    `query:"state" enum:"blocked,ready,running,done"`
@@ -52,6 +53,13 @@ func (s *Server) jobOperations() {
 		f.State = storedState(in.State)
 		if in.Outcome != "" {
 			f.Outcome, _ = job.ParseOutcome(in.Outcome)
+		}
+		if f.Worker != "" && f.State == storedState("running") {
+			// A store knows whom a job ended with; who runs it the engine knows.
+			if f.IDs, err = s.runBy(ctx, f.Worker); err != nil || len(f.IDs) == 0 {
+				return &out[api.Page[api.Job]]{api.Page[api.Job]{Items: []api.Job{}}}, err
+			}
+			f.Worker = ""
 		}
 		page, err := s.jobs(ctx, f)
 		return &out[api.Page[api.Job]]{page}, err
@@ -202,6 +210,15 @@ func (s *Server) jobActions() {
 
 // errStopping says that a worker has not confirmed yet.
 var errStopping = errors.New("the job is cancelled, and its worker has not confirmed that it is stopped; ask again")
+
+// runBy gives the jobs of which a worker has an attempt.
+func (s *Server) runBy(ctx context.Context, worker string) ([]job.ID, error) {
+	var ids []job.ID
+	err := s.Queue.Inspect(ctx, func(m *job.Machine, _ *sched.Scheduler) {
+		m.Leases(worker, func(j *job.Job) { ids = append(ids, j.ID()) })
+	})
+	return ids, err
+}
 
 // storedState gives the word by which stores know a state.
 func storedState(word string) string {

@@ -174,7 +174,9 @@ func (s *Server) plainOperations() {
 		ctx, cancel := context.WithTimeout(r.Context(), lookPatience)
 		defer cancel()
 		if err := s.Queue.Inspect(ctx, func(*job.Machine, *sched.Scheduler) {}); err != nil {
-			writeProblem(w, api.ProblemOf(err))
+			p := api.ProblemOf(err)
+			p.Detail = "the server's log says why" // Whoever asks has no token: it names files and hosts.
+			writeProblem(w, p)
 			return
 		}
 		_ = write(w, http.StatusOK, map[string]string{"status": "ready"}) // It can be written.

@@ -84,6 +84,14 @@ func handle[I, O any](s *Server, o operation, do func(context.Context, *I) (*O, 
 			return nil, err
 		}
 		out, err := do(ctx, in)
+		if o.method == http.MethodDelete && errors.Is(err, job.ErrNotFound) {
+			switch before, unknown := s.Queue.Answered(ctx); {
+			case before:
+				return nil, nil // It is gone by this very request.
+			case unknown != nil:
+				err = unknown
+			}
+		}
 		if err != nil {
 			p := s.told(ctx, err)
 			if o.method == http.MethodGet {
@@ -212,12 +220,10 @@ func (s *Server) read(w http.ResponseWriter, r *http.Request, limit int64, into 
 	return nil
 }
 
-type writerKey struct{}
-
 // unhurried takes the deadline for the body away, which has come: else it would end the request while it is held.
 func unhurried(ctx context.Context) {
-	if w, ok := ctx.Value(writerKey{}).(http.ResponseWriter); ok {
-		_ = http.NewResponseController(w).SetReadDeadline(time.Time{}) // A server that cannot has none.
+	if a := askingOf(ctx); a != nil {
+		_ = http.NewResponseController(a.w).SetReadDeadline(time.Time{}) // A server that cannot has none.
 	}
 }
 

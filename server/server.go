@@ -63,6 +63,8 @@ type Server struct {
 	nudge   chan struct{}   // a schedule was changed
 	closing context.Context // ends when no call is to be held any more
 	close   context.CancelFunc
+	// revoking: two that each leave one token of an administrator leave none.
+	revoking sync.Mutex
 }
 
 // New makes a server. Close must be called in the end.

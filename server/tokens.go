@@ -2,9 +2,11 @@ package server
 
 import (
 	"context"
+	"crypto/hmac"
 	"crypto/rand"
 	"crypto/sha256"
 	"crypto/subtle"
+	"encoding/base32"
 	"encoding/hex"
 	"encoding/json"
 	"errors"
@@ -32,6 +34,18 @@ type keptToken struct {
 	Channels []string  `json:"channels"`
 	Created  time.Time `json:"created"`
 	Expires  time.Time `json:"expires,omitzero"`
+	// Request is the id of the request that made it, and Salt what its text was made of besides: see secretOf.
+	Request job.ID `json:"request,omitzero"`
+	Salt    []byte `json:"salt,omitempty"`
+}
+
+// secretOf gives the secret part of a token that is made under a request id, so that a repeat can be told it again though it is kept
+// nowhere. It is made of what is kept and of what whoever asks has alone, their own token. Whoever has that may make tokens anyway.
+func secretOf(asker string, request job.ID, salt []byte) string {
+	mac := hmac.New(sha256.New, []byte(asker))
+	mac.Write(request[:])
+	mac.Write(salt)
+	return base32.StdEncoding.EncodeToString(mac.Sum(nil))[:26] // as many as rand.Text has: 130 bits
 }
 
 func hashOf(text string) string {
@@ -102,12 +116,26 @@ func (s *Server) newToken(ctx context.Context, t *api.NewToken, tell func(secret
 	if err != nil {
 		return api.Secret{}, err
 	}
-	text := tokenMark + t.Name + "_" + rand.Text()
 	now := time.Now().UTC().Truncate(time.Microsecond)
-	kept := keptToken{Hash: hashOf(text), Role: t.Role, Channels: t.Channels, Created: now}
+	kept := keptToken{Role: t.Role, Channels: t.Channels, Created: now}
 	if valid > 0 {
 		kept.Expires = now.Add(valid)
 	}
+	secret, asker := rand.Text(), ""
+	kept.Request = queue.RequestOf(ctx)
+	if a := askingOf(ctx); a != nil && !kept.Request.IsZero() {
+		if asker, err = bearer(a.r); err != nil {
+			return api.Secret{}, err
+		}
+	}
+	if asker == "" {
+		kept.Request = job.ID{} // What a repeat is told would be made of nothing secret.
+	} else {
+		kept.Salt = []byte(rand.Text())
+		secret = secretOf(asker, kept.Request, kept.Salt)
+	}
+	text := tokenMark + t.Name + "_" + secret
+	kept.Hash = hashOf(text)
 	body, err := json.Marshal(kept)
 	if err != nil {
 		return api.Secret{}, err
@@ -117,13 +145,77 @@ func (s *Server) newToken(ctx context.Context, t *api.NewToken, tell func(secret
 			return api.Secret{}, err
 		}
 	}
-	// Not under a request id: whoever repeats it has not heard the secret, and nobody can tell it again.
-	ctx = queue.WithRequest(ctx, job.ID{})
-	if err := s.Queue.PutSetting(ctx, job.Setting{Space: tokenSpace, Name: t.Name, Body: body}, job.IfAbsent); err != nil {
+	// Not under the request id, whose answer would be kept, and without the secret.
+	err = s.Queue.PutSetting(queue.WithRequest(ctx, job.ID{}), job.Setting{Space: tokenSpace, Name: t.Name, Body: body}, job.IfAbsent)
+	if errors.Is(err, job.ErrExists) {
+		return s.toldAgain(ctx, t, asker, &kept, err)
+	}
+	if err != nil {
 		return api.Secret{}, err
 	}
 	s.Log.Info("token made", "token", t.Name, "role", t.Role)
 	return api.Secret{Token: viewToken(t.Name, &kept), Secret: text}, nil
+}
+
+// toldAgain gives the first answer to a request for a token that was made before; exists is told if that made another one.
+func (s *Server) toldAgain(ctx context.Context, t *api.NewToken, asker string, asked *keptToken, exists error) (api.Secret, error) {
+	setting, err := s.Queue.Setting(ctx, tokenSpace, t.Name)
+	if err != nil {
+		return api.Secret{}, err
+	}
+	var kept keptToken
+	if err := json.Unmarshal(setting.Body, &kept); err != nil || kept.Request.IsZero() || kept.Request != asked.Request {
+		return api.Secret{}, exists
+	}
+	text := tokenMark + t.Name + "_" + secretOf(asker, kept.Request, kept.Salt)
+	switch {
+	case hashOf(text) != kept.Hash: // whoever asks has another token of that name now
+		return api.Secret{}, exists
+	case kept.Role != asked.Role || !slices.Equal(kept.Channels, asked.Channels) || kept.life() != asked.life():
+		return api.Secret{}, api.ProblemOf(queue.ErrRequest)
+	}
+	return api.Secret{Token: viewToken(t.Name, &kept), Secret: text}, nil
+}
+
+// life is how long it is good for in all; 0: for ever.
+func (k *keptToken) life() time.Duration {
+	if k.Expires.IsZero() {
+		return 0
+	}
+	return k.Expires.Sub(k.Created)
+}
+
+// everywhere reports whether it is one of an administrator that is good for all channels, and will be.
+func (k *keptToken) everywhere() bool {
+	return k.Role == admin.String() && k.Expires.IsZero() && slices.Contains(k.Channels, job.AnyChannel)
+}
+
+// revoke takes a token away, but not the last that can make others.
+func (s *Server) revoke(ctx context.Context, name string) error {
+	s.revoking.Lock()
+	defer s.revoking.Unlock()
+	all, err := s.Queue.Settings(ctx, tokenSpace)
+	if err != nil {
+		return err
+	}
+	masters := map[string]bool{}
+	for _, v := range all {
+		var kept keptToken
+		if json.Unmarshal(v.Body, &kept) == nil && kept.everywhere() {
+			masters[v.Name] = true
+		}
+	}
+	if masters[name] && len(masters) == 1 {
+		p := api.ProblemOf(job.ErrBusy)
+		p.Detail = fmt.Sprintf("%q is the last token of an administrator for all channels that does not expire; make another first", name)
+		return p
+	}
+	if err := s.Queue.RemoveSetting(ctx, tokenSpace, name); err != nil {
+		return err
+	}
+	s.guard.end(name)
+	s.Log.Info("token revoked", "token", name)
+	return nil
 }
 
 const maxTokenChannels = 100
@@ -200,7 +292,7 @@ func (s *Server) tokenOperations() {
 	}
 	handle(s, operation{
 		id: "create-token", method: http.MethodPost, path: "/tokens", tag: "tokens", role: admin, status: http.StatusCreated,
-		summary: "Make a token", about: "Its text is in this answer, and nowhere else afterwards.",
+		summary: "Make a token", about: "Its text is in this answer, and nowhere else afterwards. A repeat under the same Idempotency-Key with the same token of an administrator is told it again.",
 	}, func(ctx context.Context, in *create) (*created, error) {
 		if err := overall(ctx); err != nil {
 			return nil, err
@@ -213,16 +305,11 @@ func (s *Server) tokenOperations() {
 	}
 	handle(s, operation{
 		id: "revoke-token", method: http.MethodDelete, path: "/tokens/{name}", tag: "tokens", role: admin, summary: "Revoke a token",
-		about: "It is good for nothing from the answer on.",
+		about: "It is good for nothing from the answer on. The last one of an administrator for all channels that does not expire cannot be revoked.",
 	}, func(ctx context.Context, in *one) (*struct{}, error) {
 		if err := overall(ctx); err != nil {
 			return nil, err
 		}
-		err := s.Queue.RemoveSetting(ctx, tokenSpace, in.Name)
-		if err == nil {
-			s.guard.end(in.Name)
-			s.Log.Info("token revoked", "token", in.Name)
-		}
-		return nil, err
+		return nil, s.revoke(ctx, in.Name)
 	})
 }

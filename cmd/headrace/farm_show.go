@@ -95,7 +95,7 @@ func newJobs() *cobra.Command {
 	f.StringVar(&filter.Key, "key", "", "only those of this key")
 	f.StringVar(&filter.Kind, "kind", "", "only those of this kind")
 	f.StringVar(&filter.Channel, "channel", "", "only those of this channel")
-	f.StringVar(&filter.Worker, "worker", "", "only those whose last attempt this worker had")
+	f.StringVar(&filter.Worker, "worker", "", "only those that ended on this worker; with --state running, what it runs")
 	f.StringVar(&filter.Prefix, "prefix", "", "only those whose name begins so")
 	complete(cmd, "build", s.offer(buildNames))
 	complete(cmd, "worker", s.offer(workerNames))
