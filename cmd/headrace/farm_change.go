@@ -182,13 +182,31 @@ func newPause(paused bool) *cobra.Command {
 			if paused {
 				return done(f, object, "%s is paused: nothing new starts, what runs goes on", what)
 			}
-			return done(f, object, "%s goes on", what)
+			still, err := stillPaused(ctx, f, args[0], kind)
+			if err != nil {
+				return err
+			}
+			return done(f, object, "%s goes on%s", what, still)
 		}),
 	}
 	s.define(cmd)
 	cmd.Flags().StringVar(&kind, "kind", "", "only jobs of this kind")
 	kindGiven = func() bool { return cmd.Flags().Changed("kind") }
 	return cmd
+}
+
+// stillPaused says what of a channel, or of one of its kinds, is paused although it was resumed: the two are paused apart from each other.
+func stillPaused(ctx context.Context, f *farm.Farm, channel, kind string) (string, error) {
+	c, err := f.Channel(ctx, channel)
+	switch {
+	case err != nil:
+		return "", err
+	case kind != "" && c.Paused:
+		return ", but the whole channel is still paused", nil
+	case kind == "" && len(c.PausedKinds) > 0:
+		return ", but for what is paused apart: " + progress.Visible(strings.Join(c.PausedKinds, ", ")) + " (--kind)", nil
+	}
+	return "", nil
 }
 
 func newDrain(drained bool) *cobra.Command {

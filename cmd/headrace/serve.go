@@ -117,6 +117,16 @@ func (o *serveOptions) validate() error {
 	if o.store != "" && !isURL(o.store) {
 		return usage("store: want a database as postgres://HOST/NAME; the folder is given by --data")
 	}
+	if o.store != "" {
+		if err := postgres.CheckAddress(o.store); err != nil {
+			return usage("store: %v", err)
+		}
+	}
+	if o.addressFile != "" {
+		if info, err := os.Stat(filepath.Dir(o.addressFile)); err != nil || !info.IsDir() {
+			return usage("address-file: there is no folder %s", filepath.Dir(o.addressFile))
+		}
+	}
 	if o.data == "" {
 		return usage("data: must not be empty")
 	}

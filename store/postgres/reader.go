@@ -80,6 +80,12 @@ func openReader(ctx context.Context, address string) (_ *Reader, err error) {
 	return r, nil
 }
 
+// CheckAddress reports what is wrong with the address of a database, without going there. The error tells no password.
+func CheckAddress(address string) error {
+	_, err := pgxpool.ParseConfig(address)
+	return err
+}
+
 func newReader(ctx context.Context, address string, readers int) (*Reader, error) {
 	config, err := pgxpool.ParseConfig(address)
 	if err != nil {
