@@ -17,19 +17,32 @@ type textBody struct {
 // Read implements io.Reader.
 func (t *textBody) Read(b []byte) (int, error) {
 	n, err := t.ReadCloser.Read(b)
-	text := append(t.part, b[:n]...)
-	for len(text) > 0 {
-		r, size := utf8.DecodeRune(text)
-		if r == utf8.RuneError && size == 1 {
-			if err == nil && !utf8.FullRune(text) {
-				break
-			}
-			return 0, errNotText
-		}
-		text = text[size:]
+	text := b[:n]
+	if len(t.part) > 0 {
+		text = append(t.part, text...)
 	}
-	t.part = append(t.part[:0:0], text...)
+	whole := len(text)
+	if err == nil {
+		whole -= begun(text)
+	}
+	if !utf8.Valid(text[:whole]) {
+		return 0, errNotText
+	}
+	t.part = append([]byte(nil), text[whole:]...)
 	return n, err
+}
+
+// begun counts the bytes of a character at the end of a text of which the rest is missing.
+func begun(text []byte) int {
+	for n := 1; n < utf8.UTFMax && n <= len(text); n++ {
+		if end := text[len(text)-n:]; utf8.RuneStart(end[0]) {
+			if utf8.FullRune(end) {
+				return 0
+			}
+			return n
+		}
+	}
+	return 0
 }
 
 // errNotText says that a body is not as JSON must be.
