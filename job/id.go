@@ -37,8 +37,13 @@ func ParseID(s string) (ID, error) {
 	if len(s) != 36 || s[8] != '-' || s[13] != '-' || s[18] != '-' || s[23] != '-' {
 		return ID{}, fmt.Errorf("id %q: want 32 hexadecimal digits in groups of 8-4-4-4-12", s)
 	}
-	digits := s[:8] + s[9:13] + s[14:18] + s[19:23] + s[24:]
-	if _, err := hex.Decode(id[:], []byte(digits)); err != nil {
+	var digits [32]byte
+	copy(digits[:], s[:8])
+	copy(digits[8:], s[9:13])
+	copy(digits[12:], s[14:18])
+	copy(digits[16:], s[19:23])
+	copy(digits[20:], s[24:])
+	if _, err := hex.Decode(id[:], digits[:]); err != nil {
 		return ID{}, fmt.Errorf("id %q: %v", s, err)
 	}
 	return id, nil

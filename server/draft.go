@@ -53,7 +53,7 @@ func (d *draft) submission() (queue.Submission, error) {
 			d.ids[i] = d.newID()
 		}
 		if _, there := d.here[d.ids[i]]; there {
-			return queue.Submission{}, api.Invalid(fmt.Sprintf("body.jobs[%d].id", i), "another job of the submission has it")
+			return queue.Submission{}, api.Invalid(placeOf(i)+".id", "another job of the submission has it")
 		}
 		d.here[d.ids[i]] = int32(i)
 		if _, there := d.names[j.Name]; there {
@@ -73,6 +73,9 @@ func (d *draft) submission() (queue.Submission, error) {
 	}
 	if d.order, err = d.sort(specs); err != nil {
 		return queue.Submission{}, err
+	}
+	if slices.IsSorted(d.order) { // as most are asked for
+		return queue.Submission{Build: build, Jobs: specs, Refs: refs}, nil
 	}
 	s := queue.Submission{Build: build, Jobs: make([]job.Spec, len(specs)), Refs: make([]job.Ref, len(specs))}
 	for at, i := range d.order {
@@ -110,9 +113,12 @@ func (d *draft) build() (*job.Build, error) {
 	return b, err
 }
 
-// spec makes the i-th job.
+// placeOf names a job of the body.
+func placeOf(i int) string { return fmt.Sprintf("body.jobs[%d]", i) }
+
+// spec makes the i-th job. Its place is named only where that is of use: that of a hundred thousand takes its time.
 func (d *draft) spec(i int) (job.Spec, error) {
-	in, at := &d.in.Jobs[i], fmt.Sprintf("body.jobs[%d]", i)
+	in := &d.in.Jobs[i]
 	spec := job.Spec{
 		ID: d.ids[i], Name: in.Name, Channel: d.channel, Kind: in.Kind, Key: in.Key, System: in.System,
 		Features: slices.Compact(slices.Sorted(slices.Values(in.Features))), Pin: in.Pin, Exclusive: in.Exclusive,
@@ -125,14 +131,18 @@ func (d *draft) spec(i int) (job.Spec, error) {
 		spec.NotBefore = job.At(*in.NotBefore)
 	}
 	var err error
-	if spec.Gate, err = gateOf(at, in.Gate); err != nil {
-		return spec, err
+	if in.Gate != nil {
+		if spec.Gate, err = gateOf(placeOf(i), in.Gate); err != nil {
+			return spec, err
+		}
 	}
-	if spec.Estimate, err = spanOf(at+".estimate_seconds", in.Estimate); err != nil {
-		return spec, err
+	if in.Estimate != 0 {
+		if spec.Estimate, err = spanOf(placeOf(i)+".estimate_seconds", in.Estimate); err != nil {
+			return spec, err
+		}
 	}
 	if in.Retry != nil {
-		if spec.Retry, err = retryOf(at+".retry", in.Retry); err != nil {
+		if spec.Retry, err = retryOf(placeOf(i)+".retry", in.Retry); err != nil {
 			return spec, err
 		}
 	}
@@ -140,7 +150,7 @@ func (d *draft) spec(i int) (job.Spec, error) {
 	for k, n := range in.Needs {
 		need, err := d.need(n)
 		if err != nil {
-			return spec, api.Invalid(fmt.Sprintf("%s.needs[%d].%s", at, k, err.field), err.want)
+			return spec, api.Invalid(fmt.Sprintf("%s.needs[%d].%s", placeOf(i), k, err.field), err.want)
 		}
 		spec.Needs = append(spec.Needs, need)
 	}
@@ -174,7 +184,7 @@ func (d *draft) need(n api.Need) (job.Need, *needError) {
 }
 
 func (d *draft) ref(i int) (job.Ref, error) {
-	in, at := &d.in.Jobs[i], fmt.Sprintf("body.jobs[%d]", i)
+	in := &d.in.Jobs[i]
 	r := job.Ref{Job: d.ids[i], Priority: in.Priority}
 	switch in.Role {
 	case "", api.RoleTarget:
@@ -183,10 +193,13 @@ func (d *draft) ref(i int) (job.Ref, error) {
 	case api.RoleOptional:
 		r.Optional = true
 	default:
-		return r, api.Invalid(at+".role", "want target, awaited or optional")
+		return r, api.Invalid(placeOf(i)+".role", "want target, awaited or optional")
+	}
+	if in.Limits == (api.Limits{}) {
+		return r, nil
 	}
 	var err error
-	r.Limits, err = limitsOf(at, in.Limits)
+	r.Limits, err = limitsOf(placeOf(i), in.Limits)
 	return r, err
 }
 

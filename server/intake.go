@@ -117,7 +117,7 @@ func readJob(d *json.Decoder, in *api.Submission) error {
 	if err == nil {
 		err = errNull
 	}
-	return misread(placedIn(d, err), fmt.Sprintf("body.jobs[%d]", n))
+	return misread(placedIn(d, err), placeOf(n))
 }
 
 // placedIn gives an error of syntax that a decoder found with its true place, which is behind its offset.
@@ -158,9 +158,23 @@ func readLines(from io.Reader, in *api.Submission) error {
 		return misread(err, "body")
 	}
 	first.text, first.at = first.text[skipped:], first.at+skipped
-	if first.decode(); first.end != nil {
-		return first.join(in)
+	first.decode()
+	whole, n, err := lines.decodeAll(first)
+	if err != nil || n == 0 {
+		return err
 	}
+	if in.Jobs = whole[0].jobs; len(whole) > 1 {
+		// At once, as there are many, and each has half a kilobyte.
+		in.Jobs = make([]api.JobSpec, 0, n)
+		for _, p := range whole {
+			in.Jobs = append(in.Jobs, p.jobs...)
+		}
+	}
+	return nil
+}
+
+// decodeAll decodes the rest of the lines, after a first portion that is decoded, and counts the jobs.
+func (l *lineReader) decodeAll(first *portion) (whole []*portion, jobs int, err error) {
 	under := []*portion{first} // in order
 	defer func() {
 		for _, p := range under {
@@ -169,16 +183,21 @@ func readLines(from io.Reader, in *api.Submission) error {
 	}()
 	for p := first; ; {
 		for len(under) > runtime.GOMAXPROCS(0) || p.end != nil && len(under) > 0 {
-			<-under[0].done
-			if err := under[0].join(in); err != nil {
-				return err
-			}
+			next := under[0]
+			<-next.done
 			under = under[1:]
+			if jobs += len(next.jobs); jobs > maxSubmissionJobs {
+				return nil, 0, tooManyJobs()
+			}
+			if next.err != nil {
+				return nil, 0, misread(next.err, placeOf(jobs))
+			}
+			whole = append(whole, next)
 		}
 		if p.end != nil {
-			return nil
+			return whole, jobs, nil
 		}
-		p = lines.next(portionSize)
+		p = l.next(portionSize)
 		under = append(under, p)
 		go p.decode()
 	}
@@ -186,6 +205,9 @@ func readLines(from io.Reader, in *api.Submission) error {
 
 // portionSize is about how many bytes of a large submission are decoded at once.
 const portionSize = 256 << 10
+
+// usualJob is about how many bytes a short job has, as it is asked for.
+const usualJob = 64
 
 // lineReader cuts a body into portions of whole lines.
 type lineReader struct {
@@ -230,6 +252,9 @@ func (p *portion) decode() {
 	defer close(p.done)
 	d := json.NewDecoder(bytes.NewReader(p.text))
 	d.DisallowUnknownFields()
+	if lines := bytes.Count(p.text, []byte{'\n'}); lines > 1 {
+		p.jobs = make([]api.JobSpec, 0, min(lines, len(p.text)/usualJob)) // about as many
+	}
 	for p.err == nil && d.More() {
 		n, from := len(p.jobs), d.InputOffset()
 		p.jobs = append(p.jobs, api.JobSpec{})
@@ -289,25 +314,8 @@ func rescan(text []byte, err *json.SyntaxError) *json.SyntaxError {
 	return &placed
 }
 
-// join adds the jobs to the submission, once they are decoded.
-func (p *portion) join(in *api.Submission) error {
-	n := len(in.Jobs)
-	if n+len(p.jobs) > maxSubmissionJobs {
-		return tooManyJobs()
-	}
-	if n+len(p.jobs) > cap(in.Jobs) {
-		// By half as much again: append would copy a large submission twice as often.
-		in.Jobs = slices.Grow(in.Jobs, max(n/2, len(p.jobs)))
-	}
-	in.Jobs = append(in.Jobs, p.jobs...)
-	if p.err != nil {
-		return misread(p.err, fmt.Sprintf("body.jobs[%d]", len(in.Jobs)))
-	}
-	return nil
-}
-
 func tooManyJobs() error {
-	return api.Invalid(fmt.Sprintf("body.jobs[%d]", maxSubmissionJobs), fmt.Sprintf("want at most %d jobs", maxSubmissionJobs))
+	return api.Invalid(placeOf(maxSubmissionJobs), fmt.Sprintf("want at most %d jobs", maxSubmissionJobs))
 }
 
 // paced reads a body that may be large, but must not stand still, nor go on for ever.
