@@ -35,6 +35,7 @@ const (
 	retryLabel   = ownLabels + "retry-of"
 	cronLabel    = ownLabels + "schedule"
 	roundLabel   = ownLabels + "round"
+	digestLabel  = ownLabels + "digest" // of what was asked for under an Idempotency-Key, so that the key of another is told from a repeat
 )
 
 func (d *draft) submission() (queue.Submission, error) {

@@ -180,8 +180,10 @@ func TestKeyOfAnotherBuild(t *testing.T) {
 	if status, text := l.call("POST", "/api/v1/builds", `{"name":"one","jobs":[]}`, "Idempotency-Key", "k"); status != http.StatusCreated {
 		t.Fatalf("%d %s", status, text)
 	}
-	if p := l.problem("POST", "/api/v1/builds", `{"name":"two","jobs":[]}`, "Idempotency-Key", "k"); p.Type != "urn:headrace:request-reused" {
-		t.Errorf("told %+v", p)
+	for _, other := range []string{`{"name":"two","jobs":[]}`, `{"name":"one","jobs":[{"name":"j"}]}`, `{"name":"one","jobs":[],"priority":1}`} {
+		if p := l.problem("POST", "/api/v1/builds", other, "Idempotency-Key", "k"); p.Type != "urn:headrace:request-reused" {
+			t.Errorf("%s is told %+v", other, p)
+		}
 	}
 	if p := l.problem("GET", "/api/v1/events?build=xx", ""); len(p.Errors) != 1 || p.Errors[0].Location != "query.build" {
 		t.Errorf("told %+v", p)

@@ -2,7 +2,10 @@ package server
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"fmt"
+	"io"
 	"maps"
 	"mime"
 	"net/http"
@@ -38,17 +41,23 @@ func (s *Server) submit(w http.ResponseWriter, r *http.Request) error {
 		return api.Plain(http.StatusUnsupportedMediaType, "want Content-Type application/json, or "+ndjson+": the build in the first line, then a job a line")
 	}
 	from := s.newPaced(w, http.MaxBytesReader(w, r.Body, maxSubmission), submissionPatience)
+	ctx := r.Context()
+	var body io.Reader = from
+	digest := sha256.New()
+	keyed := !queue.RequestOf(ctx).IsZero()
+	if keyed {
+		body = io.TeeReader(from, digest)
+	}
 	var in api.Submission
 	if kind == ndjson {
-		err = readLines(from, &in)
+		err = readLines(body, &in)
 	} else {
-		err = readDocument(from, &in)
+		err = readDocument(body, &in)
 	}
 	if err != nil {
 		return err
 	}
 	from.done()
-	ctx := r.Context()
 	d := draft{newID: s.Queue.NewID, in: &in}
 	submission, err := d.submission()
 	if err != nil {
@@ -60,12 +69,12 @@ func (s *Server) submit(w http.ResponseWriter, r *http.Request) error {
 	if err := s.reaches(ctx, &d, submission.Jobs); err != nil {
 		return err
 	}
+	if keyed {
+		submission.Build.Labels[digestLabel] = hex.EncodeToString(digest.Sum(nil)[:16])
+	}
 	receipt, err := s.place(ctx, submission)
 	if err != nil {
 		return d.named(err)
-	}
-	if len(receipt.Jobs) != len(in.Jobs) {
-		return queue.ErrRequest // The key was that of a submission of other jobs.
 	}
 	return write(w, http.StatusCreated, d.receipt(receipt))
 }
@@ -127,7 +136,7 @@ func (s *Server) place(ctx context.Context, submission queue.Submission) (*place
 			return nil, &queue.RetryError{Cause: err}
 		}
 		if len(recs) == 1 {
-			if recs[0].Build.Name != submission.Build.Name {
+			if recs[0].Build.Labels[digestLabel] != submission.Build.Labels[digestLabel] {
 				return nil, queue.ErrRequest // The key was that of another.
 			}
 			if first, err := strconv.ParseUint(recs[0].Build.Labels[roundLabel], 10, 64); err == nil {
