@@ -214,7 +214,11 @@ func (s *Scheduler) ready(e *Explanation, j *job.Job, now job.Time) {
 	c, barred := j.Class(), false
 	if policy := s.m.Channel(c.Channel); policy.Closed(c.Kind) {
 		barred = true
-		e.add(Reason{What: ChannelPaused, Text: fmt.Sprintf("channel %q is paused for kind %q", c.Channel, c.Kind)})
+		text := fmt.Sprintf("channel %q is paused", c.Channel)
+		if !policy.Paused {
+			text += fmt.Sprintf(" for kind %q", c.Kind)
+		}
+		e.add(Reason{What: ChannelPaused, Text: text})
 	}
 	if gate := j.Gate(); gate.Key != "" {
 		if g := s.gates[gateKey{c.Channel, gate.Key}]; g != nil && g.full(gate.Limit) {
