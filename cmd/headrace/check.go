@@ -121,9 +121,10 @@ func (c *checker) read(ctx context.Context, r anyReader) (counts archive.Counts,
 	return counts, err
 }
 
-// kinds are those whose arguments and results the command knows.
-var kinds = map[string]archive.Kind{
-	worker.CommandKind: {Args: decodes[worker.CommandArgs], Result: decodes[worker.CommandResult]},
+// kinds are those whose arguments and results the command knows. On a farm, workers and those who ask may be anybody's: what these leave
+// there is opaque, and need not be there.
+var kinds = []archive.Kind{
+	{Channel: localChannel, Kind: worker.CommandKind, Args: decodes[worker.CommandArgs], Result: decodes[worker.CommandResult]},
 }
 
 func decodes[T any](b []byte) error {

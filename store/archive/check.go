@@ -36,9 +36,10 @@ type Counts struct {
 	Rounds int `json:"rounds"`
 }
 
-// Kind tells what is wrong with what jobs of a kind keep in a store, to which it is opaque.
+// Kind tells what is wrong with what jobs of a kind, in a channel, keep in a store, to which it is opaque.
 type Kind struct {
-	Args func([]byte) error
+	Channel, Kind string
+	Args          func([]byte) error
 	// Result is that of a job; one that ran and succeeded must have one.
 	Result func([]byte) error
 }
@@ -47,7 +48,7 @@ type Kind struct {
 // what is not there, jobs in no state or in two, gaps, and whatever keeps the engine from going on. Args and results are
 // looked at where their kind is given. It ends with the error that report gives, or with one of reading. It takes some hundred
 // bytes of memory for each job.
-func Check(t rows.Tables, kinds map[string]Kind, report func(Finding) error) (Counts, error) {
+func Check(t rows.Tables, kinds []Kind, report func(Finding) error) (Counts, error) {
 	c := &checking{
 		tables: t, kinds: kinds, report: report,
 		jobs: map[int64]*jobCheck{}, ids: map[job.ID]int64{}, builds: map[int64]*buildCheck{}, unfinished: map[job.Identity]int64{},
@@ -60,7 +61,7 @@ func Check(t rows.Tables, kinds map[string]Kind, report func(Finding) error) (Co
 // checking is a Check under way.
 type checking struct {
 	tables rows.Tables
-	kinds  map[string]Kind
+	kinds  []Kind
 	report func(Finding) error
 	// err is the first error of report.
 	err error
@@ -87,7 +88,7 @@ type jobCheck struct {
 	got    []bool
 	unread bool
 
-	kind string // if it is known
+	kind *Kind // if it is known
 
 	live, waits, runs, ended bool
 	cached, result           bool
@@ -243,7 +244,7 @@ func (c *checking) all() {
 		if j.waits && j.told != 0 {
 			c.found("ref", j.id.String(), "nothing, as the job is unfinished", "a reference says that the job ended %s", j.told)
 		}
-		if j.kind != "" && j.outcome == job.Succeeded && !j.cached && !j.result {
+		if j.kind != nil && j.outcome == job.Succeeded && !j.cached && !j.result {
 			c.found("result", j.id.String(), "the result of a job that succeeded", "it is missing")
 		}
 		c.attempts(j)

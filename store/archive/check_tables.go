@@ -85,9 +85,9 @@ func (c *checking) job(row []rows.Value) {
 	slices.SortFunc(j.needs, compareIDs)
 	j.needs = slices.Compact(j.needs)
 	j.got = make([]bool, len(j.needs))
-	if k, ok := c.kinds[row[4].Text]; ok {
-		j.kind = row[4].Text
-		if err := k.Args(row[8].Blob); err != nil {
+	if at := slices.IndexFunc(c.kinds, func(k Kind) bool { return k.Channel == row[3].Text && k.Kind == row[4].Text }); at >= 0 {
+		j.kind = &c.kinds[at]
+		if err := j.kind.Args(row[8].Blob); err != nil {
 			c.found("job", id.String(), "arguments as its kind has them", "args cannot be read: %v", err)
 		}
 	}
@@ -248,8 +248,8 @@ func (c *checking) result(row []rows.Value) {
 		c.found("result", key, "a job of that seq", "its job is unknown")
 		j = &jobCheck{}
 	}
-	if j.result = row[1].Kind != rows.Null; j.result && j.kind != "" {
-		if err := c.kinds[j.kind].Result(row[1].Blob); err != nil {
+	if j.result = row[1].Kind != rows.Null; j.result && j.kind != nil {
+		if err := j.kind.Result(row[1].Blob); err != nil {
 			c.found("result", key, "a result as its kind has them", "job cannot be read: %v", err)
 		}
 	}

@@ -13,7 +13,8 @@ import (
 )
 
 // kinds are those of live.
-var kinds = map[string]archive.Kind{"k": {
+var kinds = []archive.Kind{{
+	Channel: "main", Kind: "k",
 	Args: func(b []byte) error {
 		if len(b) > 0 && b[0] != '{' {
 			return errors.New("want an object")
