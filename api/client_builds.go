@@ -17,6 +17,7 @@ import (
 type BuildFilter struct {
 	Name, Prefix, Channel, Outcome string
 	Live                           bool
+	Job                            job.ID    // builds that refer to this job; zero: all
 	After, Until                   time.Time // when it was asked for
 	Cursor                         string
 	Limit                          int
@@ -28,6 +29,9 @@ func (c *Client) Builds(ctx context.Context, f BuildFilter) (Page[Build], error)
 		"cursor", f.Cursor, "limit", limitOf(f.Limit))
 	if f.Live {
 		q.Set("live", "true")
+	}
+	if !f.Job.IsZero() {
+		q.Set("job", f.Job.String())
 	}
 	var page Page[Build]
 	err := c.get(ctx, "/builds", q, &page)

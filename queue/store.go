@@ -201,6 +201,7 @@ type JobFilter struct {
 // BuildFilter selects builds; zero fields select all.
 type BuildFilter struct {
 	IDs     []job.ID
+	Job     job.ID // builds that refer to this job
 	Name    string
 	Prefix  string      // how the Name begins, in UTF-8; instead of Name
 	Live    bool        // only those that have not ended

@@ -25,6 +25,7 @@ func (s *Server) buildOperations() {
 	type list struct {
 		Cursor  string    `query:"cursor" doc:"The next of the page before; left out: the newest."`
 		Limit   int       `query:"limit" minimum:"1" maximum:"1000" default:"100" doc:"How many at most."`
+		Job     string    `query:"job" format:"uuid" doc:"Those that refer to this job."`
 		Name    string    `query:"name" maxLength:"128"`
 		Live    bool      `query:"live" doc:"Only those that have not ended."`
 		Prefix  string    `query:"prefix" maxLength:"128" doc:"Those whose name begins so."`
@@ -50,6 +51,13 @@ func (s *Server) buildOperations() {
 			if err := within(ctx, in.Channel); err != nil {
 				return nil, err
 			}
+		}
+		if in.Job != "" {
+			r, err := s.job(ctx, in.Job)
+			if err != nil {
+				return nil, err
+			}
+			f.Job = r.Spec.ID
 		}
 		page, err := s.builds(ctx, f, in.Channel)
 		return &out[api.Page[api.Build]]{page}, err

@@ -16,13 +16,16 @@ import (
 const sealAfter = 30 * time.Second
 
 // Run does what is nobody's request, until ctx ends or the queue closes: it asks for what schedules ask for, seals logs, and takes away
-// what belonged to jobs that are deleted. It may be called once.
+// what has been kept for long enough, and what belonged to jobs that are deleted. It may be called once.
 func (s *Server) Run(ctx context.Context) error {
 	var clock sync.WaitGroup
 	defer clock.Wait()
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
 	clock.Go(func() { timekeeper{s}.run(ctx) })
+	if s.KeepBuilds > 0 {
+		clock.Go(func() { s.retire(ctx) })
+	}
 	if s.Depot == nil {
 		<-ctx.Done()
 		return nil

@@ -28,6 +28,7 @@ type keepingLab struct {
 	depot   *depot.Folder
 	dir     string
 	keep    time.Duration
+	builds  time.Duration
 	session job.ID
 }
 
@@ -61,7 +62,7 @@ func inKeepingLab(t *testing.T, keep time.Duration, test func(t *testing.T, l *k
 // serve has a server run until it is stopped.
 func (l *keepingLab) serve() (stop func()) {
 	l.t.Helper()
-	s, err := New(Config{Queue: l.queue, History: l.history, Failures: l.store, Depot: l.depot, Keep: l.keep})
+	s, err := New(Config{Queue: l.queue, History: l.history, Failures: l.store, Depot: l.depot, Keep: l.keep, KeepBuilds: l.builds})
 	l.must(err)
 	ctx, cancel := context.WithCancel(l.t.Context())
 	ended := make(chan error, 1)

@@ -38,6 +38,8 @@ type Config struct {
 	Public bool
 	// Keep is for how long logs and artifacts are kept after the last of them was written; 0: until their job is deleted.
 	Keep time.Duration
+	// KeepBuilds is for how long builds are kept after they ended, with the jobs that no other build refers to; 0: until they are deleted.
+	KeepBuilds time.Duration
 	// Depot keeps logs and artifacts; nil: nothing is kept of them.
 	Depot Depot
 }

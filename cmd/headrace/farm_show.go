@@ -21,6 +21,7 @@ func limitVar(cmd *cobra.Command, p *int, usual int) {
 func newBuilds() *cobra.Command {
 	var s serverFlags
 	var filter api.BuildFilter
+	var of string
 	var limit int
 	cmd := &cobra.Command{
 		Use:   "builds",
@@ -34,6 +35,13 @@ func newBuilds() *cobra.Command {
 			if err := oneOf("outcome", filter.Outcome, outcomeWords); err != nil {
 				return err
 			}
+			if of != "" {
+				j, err := f.FindJob(ctx, of)
+				if err != nil {
+					return err
+				}
+				filter.Job = j.ID
+			}
 			return f.ListBuilds(ctx, filter, limit)
 		}),
 	}
@@ -43,6 +51,7 @@ func newBuilds() *cobra.Command {
 	cmd.Flags().StringVar(&filter.Channel, "channel", "", "only those of this channel")
 	cmd.Flags().StringVar(&filter.Outcome, "outcome", "", "only those that ended so: "+strings.Join(outcomeWords, ", "))
 	cmd.Flags().StringVar(&filter.Prefix, "prefix", "", "only those whose name begins so")
+	cmd.Flags().StringVar(&of, "job", "", "only those that refer to this `job`")
 	complete(cmd, "outcome", cobra.FixedCompletions(outcomeWords, cobra.ShellCompDirectiveNoFileComp))
 	complete(cmd, "channel", s.offer(channelNames))
 	complete(cmd, "name", s.offer(buildNames))

@@ -39,6 +39,7 @@ type serveOptions struct {
 	publicRead    bool
 	workerVersion string
 	keepLogs      time.Duration
+	keepBuilds    time.Duration
 	addressFile   string
 	logLevel      string
 	logFormat     string
@@ -64,7 +65,11 @@ names, as listen = "...". A flag counts more than a variable, a variable more th
 SIGTERM or Ctrl-C ends it in order; workers go on with what they run, and find the server when it is back. A second one ends it at
 once; nothing that was acknowledged is lost by that either.
 
-` + exitHelp,
+Exit codes:
+  0    it was told to end (SIGTERM, Ctrl-C)
+  2    wrong usage, or a setting is not as it must be; nothing was served
+  3    the store or the machine failed
+  131  told to quit (Ctrl-\)`,
 		Example: `  headrace serve
   headrace serve --data /var/lib/headrace --listen 0.0.0.0:7470 --tls-cert cert.pem --tls-key key.pem
   headrace serve --store postgres://headrace@db/headrace
@@ -89,13 +94,14 @@ once; nothing that was acknowledged is lost by that either.
 	f := cmd.Flags()
 	f.StringVar(&o.config, "config", "", "read what is not given otherwise from this TOML `file`")
 	f.StringVar(&o.data, "data", "headrace-data", "keep logs and artifacts, and the store unless it is a database, in this `folder`")
-	storeVar(f, &o.store, "store", "keep the store in this database, `postgres://HOST/NAME` (15 or newer), instead")
+	storeVar(f, &o.store, "store", "keep the store in this database, `postgres://HOST/NAME` (PostgreSQL 15 or newer), instead")
 	f.StringVar(&o.listen, "listen", "127.0.0.1:7470", "serve at this `address`: HOST:PORT, or unix:PATH")
 	f.StringVar(&o.tlsCert, "tls-cert", "", "serve TLS with the certificate chain in this `file`; it may be replaced while it is served")
 	f.StringVar(&o.tlsKey, "tls-key", "", "and the key in this `file`")
 	f.BoolVar(&o.plainHTTP, "plain-http", false, "serve other machines without TLS, as behind a proxy that does that: tokens could be read on the way")
 	f.BoolVar(&o.publicRead, "public-read", false, "let whoever has no token read everything")
 	f.StringVar(&o.workerVersion, "worker-version", "", "have workers be of this `version`: others end when they have finished what they run")
+	spanVar(f, &o.keepBuilds, "keep-builds", 0, "keep builds for so long after they ended, as in 90d, with the jobs that no other build refers to; what is gone serves no later job; 0: for ever")
 	spanVar(f, &o.keepLogs, "keep-logs", 0, "keep logs and artifacts for so long after they were written, as in 30d; a job with artifacts leaves the history with them; 0: for ever")
 	f.StringVar(&o.addressFile, "address-file", "", "write the address into this `file` once the server answers")
 	f.StringVar(&o.logLevel, "log-level", "info", "log from this `level` on: debug, info, warn or error")
@@ -229,7 +235,7 @@ func (o *serveOptions) run(ctx context.Context, stdout, stderr io.Writer) (err e
 	}
 	s.server, err = server.New(server.Config{
 		Queue: s.queue, History: store, Failures: store, Depot: kept, Log: s.log, Version: version, WorkerVersion: o.workerVersion,
-		Public: o.publicRead, Keep: o.keepLogs,
+		Public: o.publicRead, Keep: o.keepLogs, KeepBuilds: o.keepBuilds,
 	})
 	if err != nil {
 		return err

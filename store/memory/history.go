@@ -113,6 +113,7 @@ func (s *Store) Builds(ctx context.Context, f queue.BuildFilter) ([]job.BuildRec
 			case b.Staged, b.bad,
 				f.Before != 0 && b.Seq >= f.Before,
 				len(f.IDs) > 0 && !slices.Contains(f.IDs, b.Build.ID),
+				!f.Job.IsZero() && !slices.ContainsFunc(d.refs(b), func(r job.Ref) bool { return r.Job == f.Job }),
 				f.Name != "" && f.Name != b.Build.Name,
 				!strings.HasPrefix(b.Build.Name, f.Prefix),
 				f.Outcome != 0 && f.Outcome != b.Outcome,

@@ -134,6 +134,9 @@ func listBuilds(f *queue.BuildFilter) *list {
 	if f.Outcome != 0 {
 		l.where = append(l.where, fmt.Sprintf("b.outcome = %d", f.Outcome))
 	}
+	if !f.Job.IsZero() {
+		l.add("b.seq IN (SELECT build FROM headrace.build_ref WHERE job = ?::uuid)", f.Job[:])
+	}
 	l.text("b.name", f.Name)
 	l.prefix("b.name", f.Prefix)
 	l.ids("b.id", f.IDs)

@@ -208,8 +208,11 @@ func TestListsAreLedByAnIndex(t *testing.T) {
 			check(fmt.Sprintf("%+v", f), sql, params, func(string) bool { return false })
 		}
 	}
-	for bits := range 1 << 3 {
+	for bits := range 1 << 4 {
 		f := queue.BuildFilter{Name: text[bits&1], Live: bits&2 != 0, Before: past}
+		if bits&8 != 0 {
+			f.Job = pastID('j', 0)
+		}
 		if bits&4 != 0 {
 			f.IDs = []job.ID{pastID('b', 0)}
 		}

@@ -309,12 +309,20 @@ func (db *conn) reach(r *reach, last, enough int64, prefix string, named rows.Qu
 func listBuilds(f *queue.BuildFilter, r reach) (*list, error) {
 	l := &list{columns: buildColumns, from: "build b", seq: "b.seq", limit: queue.PageLimit(f.Limit)}
 	l.add("b.staged = 0")
-	if f.Live {
-		l.add("b.outcome = 0")
+	if !f.Job.IsZero() {
+		l.add("b.seq IN (SELECT build FROM build_ref WHERE job = ?)", ident(f.Job))
 	}
 	switch {
+	case !f.Live:
+	case f.Job.IsZero():
+		l.add("b.outcome = 0")
+	default:
+		l.add("+b.outcome = 0")
+	}
+	few := f.Live || len(f.IDs) > 0 || !f.Job.IsZero()
+	switch {
 	case f.Name == "":
-	case f.Live, len(f.IDs) > 0: // these lead to fewer
+	case few: // these lead to fewer
 		l.add("+b.name = ?", text(f.Name))
 	default:
 		l.add("b.name = ? AND b.name <> ''", text(f.Name))
@@ -322,7 +330,7 @@ func listBuilds(f *queue.BuildFilter, r reach) (*list, error) {
 	if err := l.ids("b.id", f.IDs); err != nil {
 		return nil, err
 	}
-	fewer := f.Live || len(f.IDs) > 0 || f.Name != ""
+	fewer := few || f.Name != ""
 	byPrefix := f.Prefix != "" && !fewer && !r.mostNamed
 	if f.Prefix != "" {
 		l.prefix("b.name", f.Prefix, byPrefix)

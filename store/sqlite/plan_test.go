@@ -94,7 +94,7 @@ func TestListsAreLedByAnIndex(t *testing.T) {
 			return false
 		}, on(7) || on(8) || f.Prefix != "" && !on(13) && f.Key == "")
 	}
-	for bits := range 1 << 8 {
+	for bits := range 1 << 9 {
 		f := queue.BuildFilter{Live: bits&1 != 0, Before: int64(bits & 2)}
 		if bits&4 != 0 {
 			f.Name = "n"
@@ -111,6 +111,9 @@ func TestListsAreLedByAnIndex(t *testing.T) {
 		if bits&64 != 0 {
 			f.After, f.Until = 1, 2
 		}
+		if bits&256 != 0 {
+			f.Job = job.ID{2}
+		}
 		most := bits&128 != 0
 		if most && f.Prefix == "" {
 			continue
@@ -120,8 +123,8 @@ func TestListsAreLedByAnIndex(t *testing.T) {
 			t.Fatal(err)
 		}
 		checkPlan(t, s.w, l.sql(), fmt.Sprintf("%+v", f), func(table string) bool {
-			return table == "b" && (f.Live || len(f.IDs) == 0 && f.Name == "" && f.Outcome == 0 && (f.Prefix == "" || most))
-		}, bits&8 != 0 || f.Prefix != "" && !most)
+			return table == "b" && f.Job.IsZero() && (f.Live || len(f.IDs) == 0 && f.Name == "" && f.Outcome == 0 && (f.Prefix == "" || most))
+		}, bits&8 != 0 || !f.Job.IsZero() || f.Prefix != "" && !most)
 	}
 }
 

@@ -188,9 +188,13 @@ func testBuildCombinations(t *testing.T, p *place) {
 		r.At, r.Build.Name = start+job.Time(i/2), []string{"ab", "a", "b", "\u00fc", ""}[i%5]
 		built = append(built, r)
 	}
+	p.commit(t, added(n+1), added(n+2), added(n+3), added(n+9))
 	for i := range slices.Backward(built) {
 		r := &built[i]
 		changes := []job.Change{job.BuildAdded{BuildRecord: *r}}
+		if i := r.Seq; i%2 == 0 {
+			changes = append(changes, job.BuildReferred{Build: r.Build.ID, Refs: []job.Ref{{Job: jobID(n + 1 + i%4)}, {Job: jobID(n + 9)}}})
+		}
 		if o := job.Outcome(r.Seq % 3); o != 0 {
 			r.Outcome, r.Ended = o, start
 			changes = append(changes, job.BuildEnded{Build: r.Build.ID, At: start, Outcome: o})
@@ -198,14 +202,18 @@ func testBuildCombinations(t *testing.T, p *place) {
 		p.commit(t, changes...)
 	}
 	p.reopen(t)
-	for i := range 5 * 4 * 2 * 4 * 2 {
+	for i := range 5 * 4 * 2 * 4 * 2 * 4 {
 		f := queue.BuildFilter{
 			Prefix: []string{"", "a", "ab", "abc", "\u00fc"}[i%5], Outcome: job.Outcome(i / 5 % 4), Live: i/20%2 == 1,
-			After: []job.Time{0, start + 4}[i/40%2], Until: []job.Time{0, start + 9}[i/80%2], Limit: 1 + i%5, Before: int64(i/160) * 20,
+			After: []job.Time{0, start + 4}[i/40%2], Until: []job.Time{0, start + 9}[i/80%2], Limit: 1 + i%5, Before: int64(i/160%2) * 20,
+			Job: []job.ID{{}, jobID(n + 1), jobID(n + 9), jobID(n + 2)}[i/320],
+		}
+		refers := func(r *job.BuildRecord) bool {
+			return f.Job.IsZero() || r.Seq%2 == 0 && (f.Job == jobID(n+9) || f.Job == jobID(n+1+r.Seq%4))
 		}
 		var want []job.BuildRecord
 		for _, r := range built {
-			if len(want) < f.Limit && (f.Before == 0 || r.Seq < f.Before) && strings.HasPrefix(r.Build.Name, f.Prefix) && (!f.Live || r.Outcome == 0) &&
+			if len(want) < f.Limit && refers(&r) && (f.Before == 0 || r.Seq < f.Before) && strings.HasPrefix(r.Build.Name, f.Prefix) && (!f.Live || r.Outcome == 0) &&
 				(f.Outcome == 0 || r.Outcome == f.Outcome) && (f.After == 0 || r.At >= f.After) && (f.Until == 0 || r.At < f.Until) {
 				want = append(want, r)
 			}
