@@ -212,7 +212,7 @@ func refusal(p *api.Problem, c *api.Client, role string) error {
 	case p.Status == http.StatusUnauthorized:
 		return usage("%s does not know the token, or it is no longer valid; this needs one of the role %s", c.Server, role)
 	case p.Status == http.StatusForbidden:
-		return usage("%v; this needs a token of the role %s, that is good for the channel", p, role)
+		return usage("%v; headrace token show tells what the token is good for", p)
 	case p.Type == "about:blank" && p.Status/100 != 5:
 		return usage("%s: %v; is it a Headrace server?", c.Server, p)
 	case p.Status/100 == 5 || p.Status == http.StatusTooManyRequests:

@@ -60,7 +60,7 @@ other builds need is left alone, unless --force is given.
 			}
 			var needed *api.Problem
 			if errors.As(err, &needed) && needed.Type == "urn:headrace:needed" {
-				return usage("%v; --force cancels it all the same", needed)
+				return usage("%s; --force does", strings.Replace(needed.Error(), "; force to cancel it all the same", "; it is not cancelled", 1))
 			}
 			if err != nil {
 				return err

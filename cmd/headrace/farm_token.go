@@ -14,7 +14,7 @@ import (
 
 func newToken() *cobra.Command {
 	cmd := &cobra.Command{
-		Use:   "token",
+		Use:   "token COMMAND",
 		Short: "Make, list and revoke the tokens of a server",
 		Long: `A token lets somebody in at a server. Its role says what it allows: read sees; work sees, and works; submit sees, and asks
 for work, cancels it and the like; admin may do everything. It is good for some channels, or for all (*).
@@ -23,7 +23,7 @@ for work, cancels it and the like; admin may do everything. It is good for some 
 		Example: "  headrace token create ci --role submit --channel default > ci.token",
 		Args:    cobra.ArbitraryArgs,
 		RunE: func(_ *cobra.Command, args []string) error {
-			return usage("token %s: want one of create, list, revoke, show", strings.Join(args, " "))
+			return usage("token %q: want one of create, list, revoke, show", strings.Join(args, " "))
 		},
 	}
 	cmd.AddCommand(newTokenCreate(), newTokenList(), newTokenRevoke(), newTokenShow())
@@ -121,7 +121,7 @@ func newTokenRevoke() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:               "revoke NAME",
 		Short:             "Revoke a token",
-		Long:              "Revoke a token: from then on it lets nobody in. That may be the last one of an administrator: serve --admin-token makes another.\n\n" + serverHelp + farmExitHelp,
+		Long:              "Revoke a token: from then on it lets nobody in. The last token of an administrator for all channels that does not expire is not revoked: make another first, or by serve --admin-token where it was lost.\n\n" + serverHelp + farmExitHelp,
 		Example:           "  headrace token revoke ci",
 		Args:              arguments(1, 1),
 		ValidArgsFunction: s.offerFirst(tokenNames),

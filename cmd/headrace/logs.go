@@ -45,7 +45,7 @@ With --json each line is an object: time, stream (out or note), text, partial (n
 Without FILE it asks a farm, the server of --server or HEADRACE_SERVER, for the log of one of its jobs. With --json each line then has
 offset (in the log, in bytes), text, or bytes (in base64) where that is no UTF-8, and partial.
 
-` + farm.Naming + "\n\n" + exitHelp,
+` + farm.Naming + "\n\n" + lookExitHelp,
 		Example: `  headrace logs build.yaml test
   headrace logs build.yaml test -f --tail 10
   headrace logs --server https://farm.example nightly/test -f`,

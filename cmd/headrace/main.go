@@ -25,7 +25,7 @@ import (
 // version is set by the linker.
 var version = "devel"
 
-// Exit codes; exitHelp documents them.
+// Exit codes; exitHelp and its like document them.
 const (
 	exitOK          = 0
 	exitFailed      = 1
@@ -35,11 +35,20 @@ const (
 	exitQuit        = 131
 )
 
+// exitHelp is for commands that run nothing.
 const exitHelp = `Exit codes:
   0    all is well
-  1    a job failed
-  2    wrong usage, or a file that is not as it must be; nothing was run
+  2    wrong usage, or a file that is not as it must be; nothing was done
   3    the store or the machine failed
+  130  interrupted (Ctrl-C, SIGTERM)
+  131  told to quit (Ctrl-\)`
+
+const rootExitHelp = `Exit codes:
+  0    all is well
+  1    a job failed, or the build was cancelled; of check: there are findings
+  2    wrong usage, a file that is not as it must be, or a server refused it; nothing was done
+  3    the store or the machine failed; a server failed, or could not be reached
+  4    of worker: the server wants another version
   130  interrupted (Ctrl-C, SIGTERM, of a run also Ctrl-\ and SIGHUP); the next run goes on
   131  told to quit (Ctrl-\), of the other commands`
 
@@ -251,7 +260,7 @@ Of a farm, which is a server elsewhere (--server, HEADRACE_SERVER):
   headrace drain WORKER      give it nothing new; undrain
   headrace schedules         list what it runs at certain times; set, show, run, remove
 
-` + exitHelp,
+` + rootExitHelp,
 		Example: `  headrace run build.yaml
   headrace why build.yaml test
   headrace submit build.yaml --wait`,

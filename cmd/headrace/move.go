@@ -69,7 +69,7 @@ func tellLogs(out io.Writer, old, next *address) error {
 	if _, err := os.Stat(old.logs()); err != nil {
 		return nil //nolint:nilerr // there are none
 	}
-	where := ".headrace/NAME/ beside the graph file NAME"
+	where := ".headrace/FILE/ beside the graph file FILE, unless they are there"
 	if next.database == "" {
 		where = cmp.Or(next.dir, filepath.Dir(next.path))
 	}

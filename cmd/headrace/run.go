@@ -76,7 +76,8 @@ that has been silent for two seconds loses it, and what it had begun is run agai
 this machine that was stopped must be ended first.
 
 With --server URL the jobs run on a farm, as by headrace submit --wait, whose help tells more; but after the first failure nothing new
-starts, unless --keep-going is given, and Ctrl-C cancels the build. HEADRACE_SERVER alone does not have run leave this machine.
+starts, unless --keep-going is given (but for what the server starts before it is told, such as a job that needs the failed one with
+finish), and Ctrl-C cancels the build. HEADRACE_SERVER alone does not have run leave this machine.
 
 With --json each line is one event, a JSON object with the fields event and, of a run, time:
   run-started   build, name, file, jobs, reused, slots, store; server, where it is a farm
@@ -97,6 +98,13 @@ and with --dry-run
 
 `
 
+const runExitHelp = `Exit codes:
+  0    all is well
+  1    a job failed, or on a farm the build was cancelled
+  2    wrong usage, a file that is not as it must be, or a server refused it; nothing was run
+  3    the store or the machine failed; a server failed, or could not be reached
+  130  interrupted (Ctrl-C, SIGTERM, Ctrl-\, SIGHUP); the next run goes on`
+
 func newRun() *cobra.Command {
 	var o runOptions
 	var away serverFlags
@@ -104,7 +112,7 @@ func newRun() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "run FILE [TARGET...]",
 		Short: "Run a graph of jobs here and now",
-		Long:  runHelp + exitHelp,
+		Long:  runHelp + runExitHelp,
 		Example: `  headrace run build.yaml
   headrace run build.yaml test -j 4 --keep-going
   headrace run build.yaml --dry-run

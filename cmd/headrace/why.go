@@ -21,6 +21,14 @@ import (
 	"github.com/spf13/cobra"
 )
 
+// lookExitHelp is for commands that look at a store or at a farm.
+const lookExitHelp = `Exit codes:
+  0    all is well
+  2    wrong usage, a file that is not as it must be, or a server refused it
+  3    the store or the machine failed; a server failed, or could not be reached
+  130  interrupted (Ctrl-C, SIGTERM)
+  131  told to quit (Ctrl-\)`
+
 func newWhy() *cobra.Command {
 	var folder string
 	var asJSON bool
@@ -39,7 +47,7 @@ job, until), start (a guess), text.
 Without FILE it asks a farm, the server of --server or HEADRACE_SERVER, for one of its jobs. With --json that is the explanation of the HTTP API or, of
 a job that runs or has ended, the job.
 
-` + farm.Naming + "\n\n" + exitHelp,
+` + farm.Naming + "\n\n" + lookExitHelp,
 		Example: `  headrace why build.yaml test
   headrace why --server https://farm.example nightly/test`,
 		Args:              arguments(1, 2),

@@ -325,7 +325,7 @@ func (o *workerOptions) refused(err error) error {
 	var p *api.Problem
 	switch {
 	case errors.Is(err, job.ErrWorkerLive):
-		err = fmt.Errorf("another process works under the name %q: stop it, or give this one a name of its own; one that has died without a word is forgotten after a minute", o.name)
+		err = fmt.Errorf("another process works under the name %q: stop it, or give this one a name of its own; one that has died without a word is forgotten after a minute and a half", o.name)
 	case errors.Is(err, api.ErrUnauthorized):
 		err = fmt.Errorf("the server %s does not know this worker: %v; give a token with the role work by --token-file, or in HEADRACE_TOKEN or HEADRACE_TOKEN_FILE", o.server, err)
 	case errors.Is(err, api.ErrForbidden), errors.Is(err, api.ErrVersion):
