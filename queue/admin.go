@@ -322,12 +322,17 @@ func (q *Queue) ClearFailures(ctx context.Context, failures ...job.Identity) err
 
 // Why explains why a job is not running; ErrNotFound if it is not in memory: it has ended, or never was.
 func (q *Queue) Why(ctx context.Context, id job.ID) (sched.Explanation, error) {
+	return q.WhyTo(ctx, func(...string) bool { return true }, id)
+}
+
+// WhyTo is Why for one who may not know of all channels.
+func (q *Queue) WhyTo(ctx context.Context, sees sched.Sight, id job.ID) (sched.Explanation, error) {
 	return ask(ctx, q, func(r *round) (sched.Explanation, error) {
 		j, ok := q.machine.Job(id)
 		if !ok {
 			return sched.Explanation{}, ErrNotFound
 		}
-		return q.sched.Why(j, r.at.Now), nil
+		return q.sched.WhyTo(sees, j, r.at.Now), nil
 	})
 }
 

@@ -64,8 +64,16 @@ type Near struct {
 // maxBlockers is how many dependencies an explanation names.
 const maxBlockers = 20
 
-// Why explains.
+// Sight reports whether whoever asks may know of what belongs to one of these channels.
+type Sight func(channels ...string) bool
+
+// Why explains to one who may know all.
 func (s *Scheduler) Why(j *job.Job, now job.Time) Explanation {
+	return s.WhyTo(func(...string) bool { return true }, j, now)
+}
+
+// WhyTo explains, without the workers that cannot be seen, nor the names of jobs that cannot.
+func (s *Scheduler) WhyTo(sees Sight, j *job.Job, now job.Time) Explanation {
 	e := Explanation{Job: j.ID(), Name: j.Name(), State: j.State().String()}
 	switch j.State().(type) {
 	case job.Running, job.Done:
@@ -75,9 +83,9 @@ func (s *Scheduler) Why(j *job.Job, now job.Time) Explanation {
 	default:
 		// A Ready job is explained below.
 	}
-	s.unserved(&e, j, now)
+	s.unserved(&e, sees, j, now)
 	if _, ok := j.State().(job.Ready); ok {
-		s.ready(&e, j, now)
+		s.ready(&e, sees, j, now)
 	}
 	return e
 }
@@ -138,9 +146,16 @@ func label(j *job.Job) string {
 	return j.ID().String()
 }
 
+func labelTo(sees Sight, j *job.Job) string {
+	if !sees(j.Class().Channel) {
+		return "a job of another channel"
+	}
+	return label(j)
+}
+
 // unserved says what workers lack, and that nobody could run the job.
-func (s *Scheduler) unserved(e *Explanation, j *job.Job, now job.Time) {
-	e.Nearest = s.nearest(j, now)
+func (s *Scheduler) unserved(e *Explanation, sees Sight, j *job.Job, now job.Time) {
+	e.Nearest = s.nearest(sees, j, now)
 	if len(e.Nearest) > 0 && len(e.Nearest[0].Lacks) == 0 {
 		return
 	}
@@ -157,14 +172,14 @@ func (s *Scheduler) unserved(e *Explanation, j *job.Job, now job.Time) {
 }
 
 // nearest lists the workers that lack least, the free ones first.
-func (s *Scheduler) nearest(j *job.Job, now job.Time) []Near {
+func (s *Scheduler) nearest(sees Sight, j *job.Job, now job.Time) []Near {
 	var list []Near
 	for _, name := range s.m.Workers() {
 		w := s.workers[name]
-		if w == nil {
+		if w == nil || !sees(w.Channels...) {
 			continue
 		}
-		list = append(list, Near{Worker: name, Lacks: w.Lacks(j.Class()), Busy: w.busy(j, now)})
+		list = append(list, Near{Worker: name, Lacks: w.Lacks(j.Class()), Busy: w.busy(sees, j, now)})
 	}
 	busy := func(n Near) int { return min(len(n.Busy), 1) }
 	slices.SortFunc(list, func(a, b Near) int {
@@ -173,8 +188,11 @@ func (s *Scheduler) nearest(j *job.Job, now job.Time) []Near {
 	return list[:min(len(list), 5)]
 }
 
+// DoesNotAsk is Near.Busy of a worker that has a free slot, and does not wait for work.
+const DoesNotAsk = "does not ask for work"
+
 // busy tells why the worker does not take the job now.
-func (w *worker) busy(j *job.Job, now job.Time) string {
+func (w *worker) busy(sees Sight, j *job.Job, now job.Time) string {
 	switch {
 	case w.Drained:
 		return "drained"
@@ -191,9 +209,9 @@ func (w *worker) busy(j *job.Job, now job.Time) string {
 	case j.Exclusive() && w.used > 0:
 		return fmt.Sprintf("runs %d others, and this job wants it to itself", w.used)
 	case w.lost(j) != nil:
-		return "set aside for " + label(w.lost(j))
+		return "set aside for " + labelTo(sees, w.lost(j))
 	case w.place == 0:
-		return "does not ask for work"
+		return DoesNotAsk
 	}
 	return ""
 }
@@ -210,7 +228,7 @@ func (w *worker) lost(j *job.Job) *job.Job {
 }
 
 // ready says what holds back a job that could start.
-func (s *Scheduler) ready(e *Explanation, j *job.Job, now job.Time) {
+func (s *Scheduler) ready(e *Explanation, sees Sight, j *job.Job, now job.Time) {
 	c, barred := j.Class(), false
 	if policy := s.m.Channel(c.Channel); policy.Closed(c.Kind) {
 		barred = true
@@ -231,7 +249,7 @@ func (s *Scheduler) ready(e *Explanation, j *job.Job, now job.Time) {
 		return
 	}
 	e.Ahead = s.ahead(entry, now)
-	free := s.freeWorkers(e, entry, now)
+	free := s.freeWorkers(e, sees, entry, now)
 	switch {
 	case e.Ahead == 1:
 		e.add(Reason{What: Waits, Text: "1 ready job goes first"})
@@ -246,8 +264,8 @@ func (s *Scheduler) ready(e *Explanation, j *job.Job, now job.Time) {
 }
 
 // freeWorkers says why none of the workers that could run the job takes it now, and reports whether one could be free.
-func (s *Scheduler) freeWorkers(e *Explanation, x *entry, now job.Time) bool {
-	idle, able, reserved := 0, 0, 0
+func (s *Scheduler) freeWorkers(e *Explanation, sees Sight, x *entry, now job.Time) bool {
+	idle, asking, able, reserved := 0, 0, 0, 0
 	for _, w := range x.in.class.workers {
 		if w.Drained || w.Until > now {
 			continue
@@ -258,19 +276,24 @@ func (s *Scheduler) freeWorkers(e *Explanation, x *entry, now job.Time) bool {
 		}
 		if r := w.lost(x.job); r != nil {
 			reserved++
-			e.add(Reason{
-				What: Reserved, Job: r.ID(), Name: r.Name(), Worker: w.Name,
-				Text: fmt.Sprintf("%s is set aside for %s, which is exclusive", w.Name, label(r)),
-			})
+			v := Reason{What: Reserved, Worker: w.Name, Text: fmt.Sprintf("%s is set aside for %s, which is exclusive", w.Name, labelTo(sees, r))}
+			if sees(r.Class().Channel) {
+				v.Job, v.Name = r.ID(), r.Name()
+			}
+			e.add(v)
 			continue
 		}
-		idle++
+		if idle++; w.place > 0 {
+			asking++
+		}
 	}
 	switch {
 	case able == 0:
 		e.add(Reason{What: NoSlot, Text: "all workers that could run it are drained or in quarantine: " + e.states()})
 	case idle+reserved == 0:
 		e.add(Reason{What: NoSlot, Text: "all workers that could run it are busy: " + e.states()})
+	case asking == 0 && idle == able:
+		e.add(Reason{What: NobodyAsks, Text: "no worker that could run it asks for work: " + e.states()})
 	case e.Ahead == 0 && len(e.Reasons) == 0:
 		e.add(Reason{What: NobodyAsks, Text: "a worker that could run it has a free slot, but does not ask for work"})
 	}
