@@ -26,7 +26,7 @@ type BuildSpec struct {
 	Group    string `json:"group,omitempty" maxLength:"128" doc:"The share group whose use of the farm it counts against."`
 	Priority int32  `json:"priority,omitempty" minimum:"-1073741824" maximum:"1073741824"`
 	Limits
-	Gate   *Gate             `json:"gate,omitempty" doc:"Limits how many builds of one concurrency key are under way at once."`
+	Gate   *Gate             `json:"gate,omitempty" doc:"Limits how many builds of one concurrency key of the channel are under way at once."`
 	Labels map[string]string `json:"labels,omitempty" doc:"For the asker; at most 256. Names that begin with \"headrace.\" are the server's."`
 }
 
@@ -42,7 +42,7 @@ type JobSpec struct {
 	Needs        []Need   `json:"needs,omitempty" maxItems:"100000"`
 	Exclusive    bool     `json:"exclusive,omitempty" doc:"It has its worker to itself."`
 	NotBefore    *Time    `json:"not_before,omitempty" format:"date-time" doc:"The earliest start."`
-	Gate         *Gate    `json:"gate,omitempty" doc:"Limits how many jobs of one concurrency key run at once."`
+	Gate         *Gate    `json:"gate,omitempty" doc:"Limits how many jobs of one concurrency key of the channel run at once."`
 	Retry        *Retry   `json:"retry,omitempty"`
 	CacheFailure bool     `json:"cache_failure,omitempty" doc:"A verdict is remembered: the next job of this key fails at once until that is cleared."`
 	Reuse        bool     `json:"reuse,omitempty" doc:"A kept success of this key serves instead of a new run."`

@@ -177,7 +177,7 @@ func (q *Queue) stage(ctx context.Context, s *Submission) (Receipt, error) {
 	if !s.Build.ID.IsZero() {
 		return Receipt{}, &job.InvalidError{Field: "build.id", Want: "a large build must be new: leave it empty"}
 	}
-	if told, ok, err := q.toldBefore(ctx); ok || err != nil {
+	if told, ok, err := q.Submitted(ctx); ok || err != nil {
 		return told, err
 	}
 	whole := Submission{Build: s.Build}
@@ -199,8 +199,8 @@ func (q *Queue) stage(ctx context.Context, s *Submission) (Receipt, error) {
 	return receipt, err
 }
 
-// toldBefore finds the answer to a large submission that is repeated.
-func (q *Queue) toldBefore(ctx context.Context) (receipt Receipt, ok bool, err error) {
+// Submitted gives the answer to the submission that was made under the request id of the context; ok is false if none was.
+func (q *Queue) Submitted(ctx context.Context) (receipt Receipt, ok bool, err error) {
 	stored, ok, err := q.answerTo(ctx)
 	if err != nil || !ok {
 		return Receipt{}, false, err

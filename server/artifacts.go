@@ -21,7 +21,7 @@ const artifactPatience = 6 * time.Hour
 func (s *Server) artifactOperations() {
 	nameParam := param{name: "name", in: "path", about: "The name of the artifact, with / between its parts.", kind: "string"}
 	s.raw(operation{
-		id: "put-artifact", method: http.MethodPut, path: "/jobs/{id}/attempts/{attempt}/artifacts/{name...}", tag: "artifacts", role: worker,
+		id: "put-artifact", own: true, method: http.MethodPut, path: "/jobs/{id}/attempts/{attempt}/artifacts/{name...}", tag: "artifacts", role: worker,
 		summary: "Upload an artifact of an attempt", about: "In one call or several: each goes on where the last one ended, and the answer says how much is there; one with an empty body asks. It is visible when it is whole and its SHA-256 is right, and not before.",
 	}, &body{mediaType: "application/octet-stream"}, &body{mediaType: "application/json", of: reflect.TypeFor[api.Uploaded]()},
 		[]param{

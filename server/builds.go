@@ -152,7 +152,7 @@ func (s *Server) buildActions() {
 	}, func(ctx context.Context, in *byBuild) (*created, error) {
 		b, err := s.build(ctx, in.ID)
 		if err != nil {
-			return nil, err
+			return again[created](ctx, s, err, func(r api.Receipt) created { return created{http.StatusCreated, r} })
 		}
 		receipt, err := s.retry(ctx, b)
 		return &created{http.StatusCreated, receipt}, err
@@ -198,20 +198,18 @@ func (s *Server) builds(ctx context.Context, f queue.BuildFilter, channel string
 			return page, err
 		}
 		for i := range recs {
+			if len(page.Items) == f.Limit {
+				page.Next = strconv.FormatInt(f.Before, 10)
+				return page, nil
+			}
 			f.Before = recs[i].Seq
 			if of := channelOf(&recs[i].Build); !pass.sees(of) || channel != "" && of != channel {
 				continue
 			}
 			page.Items = append(page.Items, viewBuild(&recs[i]))
-			if len(page.Items) == f.Limit {
-				break
-			}
 		}
 		if len(recs) < f.Limit {
 			return page, nil
-		}
-		if len(page.Items) == f.Limit {
-			break
 		}
 	}
 	page.Next = strconv.FormatInt(f.Before, 10)

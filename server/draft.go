@@ -110,7 +110,9 @@ func (d *draft) build() (*job.Build, error) {
 	if b.Limits, err = limitsOf("body", in.Limits); err != nil {
 		return nil, err
 	}
-	b.Gate, err = gateOf("body", in.Gate)
+	if b.Gate, err = gateOf("body", in.Gate); b.Gate.Key != "" {
+		b.Gate.Key = d.channel + "/" + b.Gate.Key // The engine has builds of all channels wait for one another.
+	}
 	return b, err
 }
 

@@ -150,6 +150,23 @@ func TestSlowBody(t *testing.T) {
 	}
 }
 
+// A client that sends all before it reads is told why its submission is refused, and not that the connection is gone.
+func TestRefusalOfALargeBodyIsHeard(t *testing.T) {
+	t.Parallel()
+	l := newLab(t)
+	c, err := net.Dial("tcp", l.web.Listener.Addr().String())
+	l.must(err)
+	defer c.Close() //nolint:errcheck // nothing rests on it
+	body := "{\"name\":\"b\"}\n{\"nmae\":\"j\"}\n" + strings.Repeat("{\"name\":\"j\"}\n", 500_000)
+	_, err = fmt.Fprintf(c, "POST /api/v1/builds HTTP/1.1\r\nHost: x\r\nContent-Type: application/x-ndjson\r\nContent-Length: %d\r\n\r\n%s", len(body), body)
+	l.must(err)
+	response, err := http.ReadResponse(bufio.NewReader(c), nil)
+	l.must(err)
+	if text, err := io.ReadAll(response.Body); err != nil || response.StatusCode != 422 || !strings.Contains(string(text), "body.jobs[0]") {
+		t.Errorf("told %d %s, %v", response.StatusCode, text, err)
+	}
+}
+
 // Whoever has no token is refused at once, whatever he says that he will send, and is not waited for.
 func TestSlowBodyOfAStranger(t *testing.T) {
 	t.Parallel()

@@ -88,8 +88,16 @@ func TestStreamsEndWithTheirToken(t *testing.T) {
 		go func() {
 			events <- client.Events(ctx, api.Watch{}, 0, func(api.Event) error { started <- struct{}{}; return nil })
 		}()
+		held := make(chan error, 1)
+		go func() {
+			_, err := client.AwaitJob(ctx, s.Job)
+			held <- err
+		}()
 		<-started
 		c.end(c.name)
+		if err := <-held; !errors.Is(err, api.ErrUnauthorized) {
+			t.Errorf("%s: a call that is held is told %v", c.name, err)
+		}
 		if _, err := io.ReadAll(content); errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("%s: the log goes on: %v", c.name, err)
 		}

@@ -324,6 +324,7 @@ type paced struct {
 	from  io.Reader
 	piece time.Duration // for the next piece
 	end   time.Time
+	over  bool // nothing more comes
 }
 
 func (s *Server) newPaced(w http.ResponseWriter, from io.Reader, patience time.Duration) *paced {
@@ -339,7 +340,19 @@ func (p *paced) Read(b []byte) (int, error) {
 		at = p.end
 	}
 	_ = p.c.SetReadDeadline(at) // A server that cannot has none.
-	return p.from.Read(b)
+	n, err := p.from.Read(b)
+	p.over = err != nil
+	return n, err
+}
+
+// drain reads what is left of a body that is refused, within bounds: many clients read no answer before they have sent all.
+func (p *paced) drain() {
+	if p.over {
+		return
+	}
+	const patience, most = 5 * time.Second, 64 << 20
+	_ = p.c.SetReadDeadline(time.Now().Add(patience)) // A server that cannot has none.
+	_, _ = io.CopyN(io.Discard, p.from, most)         // What is not read in time is not waited for.
 }
 
 // done takes the deadline away once the body has come: it would end the request while that is answered.

@@ -104,7 +104,8 @@ func (s *Server) jobParts() {
 		if err != nil {
 			return nil, err
 		}
-		e, err := s.Queue.Why(ctx, r.Spec.ID)
+		pass := passOf(ctx)
+		e, err := s.Queue.WhyTo(ctx, func(channels ...string) bool { return shares(pass, channels) }, r.Spec.ID)
 		if errors.Is(err, queue.ErrNotFound) {
 			if r, err = s.job(ctx, in.ID); err == nil && r.End != nil {
 				err = job.ErrEnded
@@ -113,7 +114,9 @@ func (s *Server) jobParts() {
 		if err != nil {
 			return nil, err
 		}
-		return &out[api.Explanation]{viewExplanation(&e)}, nil
+		v := viewExplanation(&e)
+		s.lines.silent(v.Nearest)
+		return &out[api.Explanation]{v}, nil
 	})
 	handle(s, operation{
 		id: "get-args", method: http.MethodGet, path: "/jobs/{id}/args", tag: "jobs", role: reader, summary: "Show what a job got",
@@ -190,13 +193,23 @@ func (s *Server) jobActions() {
 		}
 		return nil, err
 	})
+	type remove struct {
+		ID    string `path:"id" format:"uuid" doc:"The job."`
+		Force bool   `query:"force" doc:"Also if it has not ended, and several builds need it."`
+	}
 	handle(s, operation{
 		id: "delete-job", method: http.MethodDelete, path: "/jobs/{id}", tag: "jobs", role: admin, summary: "Take a job out of the history",
-		about: "One that has not ended is cancelled first. It is refused while an unfinished dependent could read it.",
-	}, func(ctx context.Context, in *byJob) (*struct{}, error) {
+		about: "One that has not ended is cancelled first; if several builds need it, that is refused unless forced. It is refused while an unfinished dependent could read it.",
+	}, func(ctx context.Context, in *remove) (*struct{}, error) {
 		r, err := s.job(ctx, in.ID)
 		if err != nil {
 			return nil, err
+		}
+		if r.End == nil {
+			err := s.Queue.CancelJob(queue.WithRequest(ctx, job.ID{}), r.Spec.ID, job.ID{}, in.Force, "deleted")
+			if err != nil && !errors.Is(err, job.ErrEnded) && !errors.Is(err, queue.ErrNotFound) {
+				return nil, err
+			}
 		}
 		held, cancel := s.held(ctx, s.Hold.Seconds())
 		defer cancel()

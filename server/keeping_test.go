@@ -157,6 +157,46 @@ func TestLogsAreSealed(t *testing.T) {
 	})
 }
 
+// A log that nobody began while the attempt ran, or soon after, is not begun any more; one that is open takes the rest.
+func TestLogIsNotBegunLate(t *testing.T) {
+	t.Parallel()
+	inKeepingLab(t, 0, func(t *testing.T, l *keepingLab) {
+		ctx := t.Context()
+		s, err := New(Config{Queue: l.queue, History: l.store, Failures: l.store, Depot: l.depot})
+		l.must(err)
+		var leases []job.Lease
+		for range 2 {
+			_, err := l.queue.Submit(ctx, queue.Submission{Jobs: []job.Spec{{Kind: "k"}}})
+			l.must(err)
+			got, err := l.queue.Lease(ctx, "w", l.session, 1, 0)
+			l.must(err)
+			leases = append(leases, got[0].Lease)
+			l.must(s.holds(ctx, got[0].Lease))
+			l.must(l.queue.Finish(ctx, job.Report{Lease: got[0].Lease, Outcome: job.Succeeded}))
+		}
+		l.elapse(sealAfter / 2)
+		_, err = l.depot.Append(ctx, depot.Attempt{Job: leases[1].Job, Number: 1}, 0, []byte("in time\n"), 0)
+		l.must(err)
+		for i := range leases {
+			if err := s.holds(ctx, leases[i]); err != nil {
+				t.Errorf("soon after its end: %v", err)
+			}
+		}
+		l.elapse(sealAfter/2 + time.Millisecond)
+		if err := s.holds(ctx, leases[0]); !errors.Is(err, job.ErrEnded) {
+			t.Errorf("late: %v", err)
+		}
+		if err := s.holds(ctx, leases[1]); err != nil {
+			t.Errorf("late, and open: %v", err)
+		}
+		wrong := leases[1]
+		wrong.Token[0] ^= 1
+		if err := s.holds(ctx, wrong); !errors.Is(err, job.ErrLeaseLost) {
+			t.Errorf("of another: %v", err)
+		}
+	})
+}
+
 // without is a history that cannot read the record of a job.
 type without struct {
 	queue.History

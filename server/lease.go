@@ -39,7 +39,7 @@ func (s *Server) leaseOperations() {
 		Body api.Registration
 	}
 	handle(s, operation{
-		id: "register-worker", method: http.MethodPut, path: "/workers/{name}", tag: "workers", role: worker, summary: "Make a worker known, or take it back",
+		id: "register-worker", own: true, method: http.MethodPut, path: "/workers/{name}", tag: "workers", role: worker, summary: "Make a worker known, or take it back",
 		about: "A second session under a name that is alive is refused. What the worker had, and does not state as running, is ended as crashed.",
 	}, func(ctx context.Context, in *register) (*struct{}, error) {
 		if err := covers(ctx, in.Body.Channels); err != nil {
@@ -87,7 +87,7 @@ func (s *Server) leaseOperations() {
 		Body api.LeaseRequest
 	}
 	handle(s, operation{
-		id: "lease", method: http.MethodPost, path: "/workers/{name}/lease", tag: "workers", role: worker, summary: "Lease jobs",
+		id: "lease", own: true, method: http.MethodPost, path: "/workers/{name}/lease", tag: "workers", role: worker, summary: "Lease jobs",
 		about: "For workers that make one call for one thing. An answer that is lost leaves a lease that runs out; sync gives it again.",
 	}, func(ctx context.Context, in *lease) (*out[api.LeaseReply], error) {
 		if err := s.mine(ctx, in.Name, in.Body.Session); err != nil {
@@ -135,7 +135,7 @@ func (s *Server) attemptOperations() {
 		Silent float64 `query:"silent_seconds" minimum:"-1" default:"-1" doc:"How long ago it last gave a sign of output; -1: not known."`
 	}
 	handle(s, operation{
-		id: "renew-lease", method: http.MethodPost, path: "/jobs/{id}/attempts/{attempt}/heartbeat", tag: "workers", role: worker,
+		id: "renew-lease", own: true, method: http.MethodPost, path: "/jobs/{id}/attempts/{attempt}/heartbeat", tag: "workers", role: worker,
 		summary: "Renew a lease", about: "The problem lease-lost says that the attempt must be stopped.",
 	}, func(ctx context.Context, in *beat) (*struct{}, error) {
 		l, err := s.lease(ctx, in.ID, in.Number, in.Token)

@@ -30,7 +30,7 @@ var (
 
 func (s *Server) logOperations() {
 	s.raw(operation{
-		id: "append-log", method: http.MethodPost, path: "/jobs/{id}/attempts/{attempt}/log", tag: "logs", role: worker, summary: "Append to the log of an attempt",
+		id: "append-log", own: true, method: http.MethodPost, path: "/jobs/{id}/attempts/{attempt}/log", tag: "logs", role: worker, summary: "Append to the log of an attempt",
 		about: "The body is what the job wrote, at most 4 MiB; offset says where it belongs. What is there already is not written again, so that a repeat is harmless. The problem mismatch says by size where to go on.",
 	}, &body{mediaType: "application/octet-stream"}, &body{mediaType: "application/json", of: reflect.TypeFor[api.LogSize]()},
 		[]param{jobParam, attemptParam, leaseParam, {name: "offset", in: "query", about: "Where the first byte of the body stands in the log, from 0.", kind: "integer", must: true}},
@@ -81,8 +81,8 @@ func (s *Server) attempt(r *http.Request) (depot.Attempt, *job.Record, error) {
 	return at, rec, nil
 }
 
-// holds reports whether the request has the right to an attempt: its lease, or that it had it, as what comes late of a log is still of
-// use.
+// holds reports whether the request has the right to the log of an attempt: its lease, or that it had it, as what comes late of a log is
+// still of use. A log that was not begun in time is not begun any more.
 func (s *Server) holds(ctx context.Context, l job.Lease) error {
 	held, err := s.Queue.LeaseOf(ctx, l.Job)
 	if err == nil && held.Lease == l {
@@ -96,9 +96,20 @@ func (s *Server) holds(ctx context.Context, l job.Lease) error {
 		return err
 	}
 	for i := range ended {
-		if ended[i].Number == l.Attempt && ended[i].Token == l.Token {
+		if ended[i].Number != l.Attempt || ended[i].Token != l.Token {
+			continue
+		}
+		if s.Depot == nil || time.Since(ended[i].At.Std()) <= sealAfter {
 			return nil
 		}
+		log, err := s.Depot.OpenLog(ctx, depot.Attempt{Job: l.Job, Number: l.Attempt})
+		if errors.Is(err, depot.ErrNotKept) {
+			return kept(depot.ErrSealed, nil)
+		}
+		if err != nil {
+			return kept(err, nil)
+		}
+		return log.Close()
 	}
 	return job.ErrLeaseLost
 }

@@ -30,6 +30,7 @@ type operation struct {
 	status  int  // of success; 0: 200, or 204 without a body
 	also    []int
 	limit   int64 // bytes of the body; 0: 1 MiB
+	own     bool  // a repeat is harmless by itself, or says by the lease what it is of: an Idempotency-Key has no effect
 }
 
 // problems are the codes that each operation may answer with.
@@ -48,6 +49,8 @@ func (s *Server) describe(o *operation) huma.Operation {
 	}
 	if o.method != http.MethodGet {
 		op.Errors = append(op.Errors, http.StatusRequestTimeout)
+	}
+	if o.method != http.MethodGet && !o.own {
 		op.Parameters = append(op.Parameters, &huma.Param{
 			Name: "Idempotency-Key", In: "header", Schema: &huma.Schema{Type: huma.TypeString},
 			Description: "Under one key the request happens once; a repeat gets the first answer, for at least 24 hours.",
@@ -84,10 +87,10 @@ func handle[I, O any](s *Server, o operation, do func(context.Context, *I) (*O, 
 			return nil, err
 		}
 		out, err := do(ctx, in)
-		if o.method == http.MethodDelete && errors.Is(err, job.ErrNotFound) {
+		if _, bare := any(out).(*struct{}); bare && errors.Is(err, job.ErrNotFound) {
 			switch before, unknown := s.Queue.Answered(ctx); {
 			case before:
-				return nil, nil // It is gone by this very request.
+				return nil, nil // It is gone, by this very request or since.
 			case unknown != nil:
 				err = unknown
 			}
@@ -109,6 +112,11 @@ func handle[I, O any](s *Server, o operation, do func(context.Context, *I) (*O, 
 
 // told turns an error into the problem that it is, and logs what is our own fault.
 func (s *Server) told(ctx context.Context, err error) *api.Problem {
+	if errors.Is(context.Cause(ctx), errToken) { // It has expired or was revoked meanwhile.
+		p := api.ProblemOf(api.ErrUnauthorized)
+		p.Detail = errToken.Error()
+		return p
+	}
 	p := api.ProblemOf(err)
 	if p.Status == http.StatusInternalServerError && ctx.Err() == nil {
 		s.Log.Error("a request failed", "err", err)

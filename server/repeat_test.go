@@ -3,6 +3,7 @@ package server_test
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"net/http"
 	"strings"
 	"testing"
@@ -84,6 +85,17 @@ func TestRepeatedRequestForATokenIsToldItAgain(t *testing.T) {
 			t.Errorf("%s is told %+v, want %s", what, p, c.want)
 		}
 	}
+	// Once it is revoked, a repeat that comes late does not bring it back.
+	l.must(l.RevokeToken(t.Context(), "ci"))
+	if p := l.problem("POST", "/api/v1/tokens", asked, "Idempotency-Key", "k"); p.Type != "urn:headrace:exists" || !strings.Contains(p.Detail, "is revoked") {
+		t.Errorf("repeated after it was revoked: %+v", p)
+	}
+	if _, err := as(again.Secret).WhoAmI(t.Context()); !errors.Is(err, api.ErrUnauthorized) {
+		t.Errorf("revoked and asked for again, it is told %v", err)
+	}
+	if status, _ := ask(asked, "k2"); status != http.StatusCreated {
+		t.Errorf("anew under another key: %d", status)
+	}
 	// Another secret is made of another key.
 	if _, other := ask(strings.Replace(asked, "ci", "ci2", 1), "k3"); strings.TrimPrefix(other.Secret, "hr_ci2_") == strings.TrimPrefix(first.Secret, "hr_ci_") {
 		t.Errorf("two tokens have the same secret: %s", other.Secret)
@@ -154,6 +166,41 @@ func TestJobsAreListedByWorker(t *testing.T) {
 		}
 		if len(got) != len(c.want) || len(got) > 0 && got[0] != c.want[0] {
 			t.Errorf("%+v: %v, want %v", c.filter, got, c.want)
+		}
+	}
+}
+
+// What a request was about may be gone when it is repeated: the repeat is told the first answer all the same.
+func TestRepeatAfterItsBuildIsGone(t *testing.T) {
+	t.Parallel()
+	l := newLab(t)
+	ctx := t.Context()
+	w, s := l.started()
+	asked := l.lastBuild
+	path := "/api/v1/builds/" + asked.String()
+	calls := []struct{ path, body string }{{path + "/bump", `{"priority":3}`}, {path + "/cancel", `{}`}, {path + "/retry", ""}, {"/api/v1/schedules/nightly/run", ""}}
+	_, err := l.SetSchedule(ctx, "nightly", &api.ScheduleSpec{Cron: "0 2 * * *", Submission: api.Submission{BuildSpec: api.BuildSpec{Name: "b"}, Jobs: []api.JobSpec{{Name: "j"}}}})
+	l.must(err)
+	first := make([]string, len(calls))
+	for i, c := range calls {
+		if i == 2 {
+			w.sync(api.Sync{Finished: []api.Finished{{Lease: s.Lease, Outcome: "cancelled"}}})
+		}
+		status, text := l.call("POST", c.path, c.body, "Idempotency-Key", "k")
+		if first[i] = fmt.Sprint(status, string(text)); status/100 != 2 {
+			t.Fatalf("%s: %s", c.path, first[i])
+		}
+	}
+	l.must(l.queue.DeleteBuild(ctx, asked))
+	l.must(l.RemoveSchedule(ctx, "nightly"))
+	l.restart()
+	for i, c := range calls {
+		status, text := l.call("POST", c.path, c.body, "Idempotency-Key", "k")
+		if again := fmt.Sprint(status, string(text)); again != first[i] {
+			t.Errorf("%s: at first\n%s\nthen\n%s", c.path, first[i], again)
+		}
+		if p := l.problem("POST", c.path, c.body, "Idempotency-Key", "another"); p.Status != http.StatusNotFound {
+			t.Errorf("%s, asked for by another: %+v", c.path, p)
 		}
 	}
 }

@@ -180,7 +180,7 @@ func (s *Server) scheduleOperations() {
 	}, func(ctx context.Context, in *one) (*created, error) {
 		kept, err := s.schedule(ctx, in.Name)
 		if err != nil {
-			return nil, err
+			return again[created](ctx, s, err, func(r api.Receipt) created { return created{http.StatusCreated, r} })
 		}
 		receipt, err := s.submitScheduled(ctx, in.Name, kept)
 		return &created{http.StatusCreated, receipt}, err

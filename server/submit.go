@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"io"
 	"maps"
@@ -55,6 +56,7 @@ func (s *Server) submit(w http.ResponseWriter, r *http.Request) error {
 		err = readDocument(body, &in)
 	}
 	if err != nil {
+		from.drain()
 		return err
 	}
 	from.done()
@@ -115,6 +117,33 @@ func (s *Server) reaches(ctx context.Context, d *draft, jobs []job.Spec) error {
 type placed struct {
 	queue.Receipt
 	round uint64
+}
+
+// again gives the first answer to a request for a build where what that was made of is not there any more, for which err is.
+func again[T any](ctx context.Context, s *Server, err error, answer func(api.Receipt) T) (*T, error) {
+	if !errors.Is(err, job.ErrNotFound) {
+		return nil, err
+	}
+	receipt, before, unknown := s.Queue.Submitted(ctx)
+	if unknown != nil {
+		return nil, unknown
+	}
+	if !before {
+		return nil, err
+	}
+	out := api.Receipt{Build: receipt.Build, Jobs: []api.Submitted{}}
+	for _, j := range receipt.Jobs {
+		out.Jobs = append(out.Jobs, api.Submitted{ID: j.ID, How: j.How.String()})
+	}
+	recs, err := s.History.Builds(ctx, queue.BuildFilter{IDs: []job.ID{receipt.Build}, Limit: 1})
+	if err != nil {
+		return nil, &queue.RetryError{Cause: err}
+	}
+	if len(recs) == 1 {
+		out.Round, _ = strconv.ParseUint(recs[0].Build.Labels[roundLabel], 10, 64) // Else 0: from the beginning.
+	}
+	told := answer(out)
+	return &told, nil
 }
 
 // place asks the engine for a build, and notes at it from which round on events tell of it: a repeat must be told of all of them, too.

@@ -13,6 +13,7 @@ import (
 	"github.com/headrace/headrace/api"
 	"github.com/headrace/headrace/job"
 	"github.com/headrace/headrace/queue"
+	"github.com/headrace/headrace/sched"
 )
 
 // maxSync bounds the body of a worker's call, and maxFinish that of one report.
@@ -23,7 +24,7 @@ const (
 
 func (s *Server) syncOperations() {
 	s.raw(operation{
-		id: "sync", method: http.MethodPost, path: "/workers/{name}/sync", tag: "workers", role: worker,
+		id: "sync", own: true, method: http.MethodPost, path: "/workers/{name}/sync", tag: "workers", role: worker,
 		summary: "The whole call of a worker",
 		about:   "The worker states who it is, what it runs, what has ended and is not yet acknowledged, and how much it wants; the answer acknowledges, starts and stops. It can be repeated without harm. If there is nothing to say it is held, as a long poll; see the description of the protocol.",
 	}, &body{mediaType: "application/json", of: reflect.TypeFor[api.Sync]()}, &body{mediaType: "application/json", of: reflect.TypeFor[api.SyncReply]()},
@@ -120,6 +121,27 @@ func (l *lines) tell(w *api.Worker, session job.ID) {
 	w.Machine, w.Version, w.Seen = of.machine, of.version, timeAt(of.seen)
 	w.Online = time.Since(of.seen) < job.DefaultTTL
 }
+
+// silent says of workers that do not ask for work when they were last heard of.
+func (l *lines) silent(near []api.Near) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for i := range near {
+		of := l.byName[near[i].Worker]
+		switch {
+		case near[i].Busy != sched.DoesNotAsk:
+		case of == nil || of.over:
+			near[i].Busy = "is away, and does not ask for work"
+		default:
+			if ago := time.Since(of.seen).Round(time.Second); ago >= silence {
+				near[i].Busy = fmt.Sprintf("does not ask for work, and was last heard of %s ago", ago)
+			}
+		}
+	}
+}
+
+// silence is how long a worker may say nothing between two calls before it is worth a word.
+const silence = 5 * time.Second
 
 // end notes that a session is over. A call of it that comes late, and describes it, must not make it known again.
 func (l *lines) end(name string, session job.ID) {

@@ -145,26 +145,34 @@ func (s *Server) newToken(ctx context.Context, t *api.NewToken, tell func(secret
 			return api.Secret{}, err
 		}
 	}
-	// Not under the request id, whose answer would be kept, and without the secret.
-	err = s.Queue.PutSetting(queue.WithRequest(ctx, job.ID{}), job.Setting{Space: tokenSpace, Name: t.Name, Body: body}, job.IfAbsent)
-	if errors.Is(err, job.ErrExists) {
-		return s.toldAgain(ctx, t, asker, &kept, err)
-	}
+	// Where the text can be told again it is put once under the request id: a repeat must not bring it back once it is revoked.
+	err = s.Queue.PutSetting(queue.WithRequest(ctx, kept.Request), job.Setting{Space: tokenSpace, Name: t.Name, Body: body}, job.IfAbsent)
 	if err != nil {
 		return api.Secret{}, err
+	}
+	if !kept.Request.IsZero() {
+		first, err := s.firstAnswer(ctx, t, asker, &kept)
+		if err != nil || first.Secret != text {
+			return first, err
+		}
 	}
 	s.Log.Info("token made", "token", t.Name, "role", t.Role)
 	return api.Secret{Token: viewToken(t.Name, &kept), Secret: text}, nil
 }
 
-// toldAgain gives the first answer to a request for a token that was made before; exists is told if that made another one.
-func (s *Server) toldAgain(ctx context.Context, t *api.NewToken, asker string, asked *keptToken, exists error) (api.Secret, error) {
+// firstAnswer gives the answer to the request under whose id a token was asked for, which may be a repeat.
+func (s *Server) firstAnswer(ctx context.Context, t *api.NewToken, asker string, asked *keptToken) (api.Secret, error) {
+	exists := api.ProblemOf(job.ErrExists)
+	exists.Detail = fmt.Sprintf("the token %q that was made under this Idempotency-Key is revoked; use another key", t.Name)
 	setting, err := s.Queue.Setting(ctx, tokenSpace, t.Name)
+	if errors.Is(err, queue.ErrNotFound) {
+		return api.Secret{}, exists
+	}
 	if err != nil {
 		return api.Secret{}, err
 	}
 	var kept keptToken
-	if err := json.Unmarshal(setting.Body, &kept); err != nil || kept.Request.IsZero() || kept.Request != asked.Request {
+	if err := json.Unmarshal(setting.Body, &kept); err != nil || kept.Request != asked.Request {
 		return api.Secret{}, exists
 	}
 	text := tokenMark + t.Name + "_" + secretOf(asker, kept.Request, kept.Salt)

@@ -28,7 +28,11 @@ func (s *Server) workerOperations() {
 		list := api.List[api.Worker]{Items: []api.Worker{}}
 		for i := range views {
 			if shares(passOf(ctx), views[i].Channels) {
-				list.Items = append(list.Items, s.viewWorker(&views[i]))
+				v, err := s.viewWorkerTo(ctx, &views[i])
+				if err != nil {
+					return nil, err
+				}
+				list.Items = append(list.Items, v)
 			}
 		}
 		return &out[api.List[api.Worker]]{list}, nil
@@ -42,7 +46,8 @@ func (s *Server) workerOperations() {
 		}
 		for i := range views {
 			if views[i].Name == in.Name && shares(passOf(ctx), views[i].Channels) {
-				return &out[api.Worker]{s.viewWorker(&views[i])}, nil
+				v, err := s.viewWorkerTo(ctx, &views[i])
+				return &out[api.Worker]{v}, err
 			}
 		}
 		return nil, job.ErrNotFound
@@ -81,6 +86,25 @@ func (s *Server) workerOperations() {
 // shares reports whether one of the channels is of the pass, so that it may see who works there.
 func shares(p *pass, channels []string) bool {
 	return p.everywhere() || slices.ContainsFunc(channels, func(c string) bool { return c == job.AnyChannel || p.sees(c) })
+}
+
+// viewWorkerTo is viewWorker without the jobs that the request may not see.
+func (s *Server) viewWorkerTo(ctx context.Context, v *queue.WorkerView) (api.Worker, error) {
+	w := s.viewWorker(v)
+	pass := passOf(ctx)
+	if len(w.Running) == 0 || !slices.ContainsFunc(v.Channels, func(c string) bool { return !pass.sees(c) }) {
+		return w, nil
+	}
+	recs, err := s.History.Jobs(ctx, queue.JobFilter{IDs: w.Running, Limit: len(w.Running)})
+	if err != nil {
+		return w, err
+	}
+	seen := make(map[job.ID]bool, len(recs))
+	for i := range recs {
+		seen[recs[i].Spec.ID] = pass.sees(recs[i].Spec.Channel)
+	}
+	w.Running = slices.DeleteFunc(slices.Clone(w.Running), func(id job.ID) bool { return !seen[id] })
+	return w, nil
 }
 
 func (s *Server) viewWorker(v *queue.WorkerView) api.Worker {
