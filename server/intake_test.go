@@ -69,6 +69,7 @@ func TestWrongLinesAreTold(t *testing.T) {
 			for _, c := range []struct{ line, at, want string }{
 				{"null", "body.jobs[#]", "want an object, got null"},
 				{`{"name":1}`, "body.jobs[#].name", "want a string, got number"},
+				{`{"name":"x","not_before":"yesterday"}`, "body.jobs[#]", `want a time in RFC 3339, as 2006-01-02T15:04:05Z, got "yesterday"`},
 				{`{"nmae":"x"}`, "body.jobs[#]", `has an unknown field, "nmae"`},
 				{`{"name":"x"`, "body.jobs[#]", "goes on in the next line, want one line"},
 				{"{\"name\":\n\"x\"}", "body.jobs[#]", "goes on in the next line, want one line"},

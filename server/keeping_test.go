@@ -13,9 +13,11 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/headrace/headrace/api"
 	"github.com/headrace/headrace/depot"
 	"github.com/headrace/headrace/job"
 	"github.com/headrace/headrace/queue"
+	"github.com/headrace/headrace/sched"
 	"github.com/headrace/headrace/store/memory"
 )
 
@@ -193,6 +195,41 @@ func TestLogIsNotBegunLate(t *testing.T) {
 		wrong.Token[0] ^= 1
 		if err := s.holds(ctx, wrong); !errors.Is(err, job.ErrLeaseLost) {
 			t.Errorf("of another: %v", err)
+		}
+	})
+}
+
+// A worker is there while it has a call under way, and for some time after.
+func TestWorkerIsAwayAfterItsLastCall(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		l, session := lines{byName: map[string]*line{}}, job.ID{1}
+		online := func() bool {
+			var w api.Worker
+			w.Name = "w"
+			l.tell(&w, session)
+			return w.Online
+		}
+		near := []api.Near{{Worker: "w", Busy: sched.DoesNotAsk}, {Worker: "x", Busy: sched.DoesNotAsk}, {Worker: "w", Busy: "drained"}}
+		e, _ := l.enter(t.Context(), "w", &api.Sync{Session: session, Number: 1})
+		time.Sleep(2 * time.Minute)
+		if !online() {
+			t.Error("it calls, and is said to be away")
+		}
+		e.leave()
+		time.Sleep(awayAfter - time.Second)
+		if !online() {
+			t.Error("it has just called, and is said to be away")
+		}
+		time.Sleep(2 * time.Second)
+		if online() {
+			t.Error("it is dead, and said to be there")
+		}
+		l.silent(near)
+		for i, want := range []string{"does not ask for work, and was last heard of 2m31s ago", "is away, and does not ask for work", "drained"} {
+			if near[i].Busy != want {
+				t.Errorf("%s: %q, want %q", near[i].Worker, near[i].Busy, want)
+			}
 		}
 	})
 }

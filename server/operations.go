@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"reflect"
@@ -248,7 +249,10 @@ func misread(err error, at string) error {
 	var large *http.MaxBytesError
 	var kind *json.UnmarshalTypeError
 	var syntax *json.SyntaxError
+	var moment *time.ParseError
 	switch {
+	case errors.As(err, &moment):
+		return api.Invalid(at, fmt.Sprintf("want a time in RFC 3339, as 2006-01-02T15:04:05Z, got %q", clip(strings.Trim(moment.Value, `"`))))
 	case errors.As(err, &large):
 		p := api.ProblemOf(api.ErrTooLarge)
 		p.Detail = "the body is larger than " + strconv.FormatInt(large.Limit, 10) + " bytes"

@@ -55,6 +55,8 @@ type line struct {
 	hang    context.CancelCauseFunc // ends the call that is held
 	left    chan struct{}           // closed once the newest call, and those before it, are over
 	seen    time.Time
+	under   int       // calls under way
+	quiet   time.Time // when the last of them ended
 	machine *api.Machine
 	version string
 	over    bool // it has signed off
@@ -94,6 +96,7 @@ func (l *lines) enter(ctx context.Context, name string, in *api.Sync) (e entered
 	of.number = max(of.number, in.Number)
 	held, cancel := context.WithCancelCause(ctx)
 	of.hang, of.seen = cancel, time.Now()
+	of.under++
 	if in.Machine != nil {
 		of.machine = in.Machine
 	}
@@ -106,6 +109,9 @@ func (l *lines) enter(ctx context.Context, name string, in *api.Sync) (e entered
 	return entered{held: held, wake: wake, before: earlier, leave: func() {
 		wake()
 		<-earlier // They are not held any more.
+		l.mu.Lock()
+		of.under, of.quiet = of.under-1, time.Now()
+		l.mu.Unlock()
 		close(left)
 	}}, true
 }
@@ -119,8 +125,11 @@ func (l *lines) tell(w *api.Worker, session job.ID) {
 		return
 	}
 	w.Machine, w.Version, w.Seen = of.machine, of.version, timeAt(of.seen)
-	w.Online = time.Since(of.seen) < job.DefaultTTL
+	w.Online = of.under > 0 || time.Since(of.quiet) < awayAfter
 }
+
+// awayAfter is how long after its last call a worker is thought to be there. One that runs has a call under way nearly always.
+const awayAfter = 30 * time.Second
 
 // silent says of workers that do not ask for work when they were last heard of.
 func (l *lines) silent(near []api.Near) {
