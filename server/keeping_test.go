@@ -210,7 +210,8 @@ func TestWorkerIsAwayAfterItsLastCall(t *testing.T) {
 			l.tell(&w, session)
 			return w.Online
 		}
-		near := []api.Near{{Worker: "w", Busy: sched.DoesNotAsk}, {Worker: "x", Busy: sched.DoesNotAsk}, {Worker: "w", Busy: "drained"}}
+		near := []api.Near{{Worker: "w", Busy: sched.DoesNotAsk}, {Worker: "x", Busy: sched.DoesNotAsk}, {Worker: "over", Busy: sched.DoesNotAsk}, {Worker: "w", Busy: "drained"}}
+		l.end("over", session)
 		e, _ := l.enter(t.Context(), "w", &api.Sync{Session: session, Number: 1})
 		time.Sleep(2 * time.Minute)
 		if !online() {
@@ -226,7 +227,7 @@ func TestWorkerIsAwayAfterItsLastCall(t *testing.T) {
 			t.Error("it is dead, and said to be there")
 		}
 		l.silent(near)
-		for i, want := range []string{"does not ask for work, and was last heard of 2m31s ago", "is away, and does not ask for work", "drained"} {
+		for i, want := range []string{"does not ask for work, and was last heard of 2m31s ago", sched.DoesNotAsk, "has signed off", "drained"} {
 			if near[i].Busy != want {
 				t.Errorf("%s: %q, want %q", near[i].Worker, near[i].Busy, want)
 			}

@@ -138,9 +138,9 @@ func (l *lines) silent(near []api.Near) {
 	for i := range near {
 		of := l.byName[near[i].Worker]
 		switch {
-		case near[i].Busy != sched.DoesNotAsk:
-		case of == nil || of.over:
-			near[i].Busy = "is away, and does not ask for work"
+		case near[i].Busy != sched.DoesNotAsk, of == nil: // It may make calls of other kinds.
+		case of.over:
+			near[i].Busy = "has signed off"
 		default:
 			if ago := time.Since(of.seen).Round(time.Second); ago >= silence {
 				near[i].Busy = fmt.Sprintf("does not ask for work, and was last heard of %s ago", ago)
