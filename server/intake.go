@@ -26,7 +26,7 @@ func readDocument(from io.Reader, in *api.Submission) error {
 	for d.More() {
 		name, err := d.Token()
 		if err != nil {
-			return misread(placedIn(d, err), "body")
+			return misread(err, "body")
 		}
 		key, _ := name.(string)
 		if key == "jobs" {
@@ -37,12 +37,12 @@ func readDocument(from io.Reader, in *api.Submission) error {
 		}
 		var v json.RawMessage
 		if err := d.Decode(&v); err != nil {
-			return misread(placedIn(d, err), "body."+clip(key))
+			return misread(err, "body."+clip(key))
 		}
 		rest[key] = v
 	}
 	if _, err := d.Token(); err != nil {
-		return misread(placedIn(d, err), "body")
+		return misread(err, "body")
 	}
 	if _, err := d.Token(); !errors.Is(err, io.EOF) {
 		return api.Invalid("body", "want one JSON object and nothing after it")
@@ -62,7 +62,7 @@ func readDocument(from io.Reader, in *api.Submission) error {
 func opens(d *json.Decoder, want json.Delim, at string) error {
 	t, err := d.Token()
 	if err != nil {
-		return misread(placedIn(d, err), at)
+		return misread(err, at)
 	}
 	if t != want {
 		kind := "an object"
@@ -88,7 +88,7 @@ func readJobs(d *json.Decoder, in *api.Submission) error {
 		}
 	}
 	if _, err := d.Token(); err != nil {
-		return misread(placedIn(d, err), "body.jobs")
+		return misread(err, "body.jobs")
 	}
 	return nil
 }
@@ -117,22 +117,7 @@ func readJob(d *json.Decoder, in *api.Submission) error {
 	if err == nil {
 		err = errNull
 	}
-	return misread(placedIn(d, err), placeOf(n))
-}
-
-// placedIn gives an error of syntax that a decoder found with its true place, which is behind its offset.
-func placedIn(d *json.Decoder, err error) error {
-	var syntax *json.SyntaxError
-	if !errors.As(err, &syntax) {
-		return err
-	}
-	text, rerr := io.ReadAll(d.Buffered())
-	if rerr != nil {
-		return err
-	}
-	placed := rescan(text, syntax)
-	placed.Offset += d.InputOffset()
-	return placed
+	return misread(err, placeOf(n))
 }
 
 // errGoesOn says that a value does not end in the line in which it begins.
@@ -287,12 +272,13 @@ func (p *portion) cut(err error, from int64) error {
 	var syntax *json.SyntaxError
 	switch {
 	case errors.As(err, &syntax):
-		placed := rescan(p.text[from:], syntax)
-		if bytes.IndexByte(bytes.TrimLeft(p.text[from:from+placed.Offset], " \t\r\n"), '\n') >= 0 {
+		until := min(max(syntax.Offset, from), int64(len(p.text)))
+		if bytes.IndexByte(bytes.TrimLeft(p.text[from:until], " \t\r\n"), '\n') >= 0 {
 			return errGoesOn
 		}
-		placed.Offset += p.at + from
-		return placed
+		placed := *syntax
+		placed.Offset += p.at
+		return &placed
 	case !errors.Is(err, io.ErrUnexpectedEOF) && !errors.Is(err, io.EOF):
 		return err
 	case p.end == nil:
@@ -301,17 +287,6 @@ func (p *portion) cut(err error, from int64) error {
 		return err
 	}
 	return p.end
-}
-
-// rescan gives an error of syntax with its true place in the text: a decoder does not count what is between values.
-func rescan(text []byte, err *json.SyntaxError) *json.SyntaxError {
-	placed := *err
-	placed.Offset = int64(len(text)-len(bytes.TrimLeft(text, " \t\r\n"))) + 1 // where no value may be
-	var again *json.SyntaxError
-	if errors.As(json.Unmarshal(text, new(json.RawMessage)), &again) && again.Error() == err.Error() {
-		placed.Offset = again.Offset
-	}
-	return &placed
 }
 
 func tooManyJobs() error {

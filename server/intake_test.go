@@ -157,6 +157,24 @@ func TestLinesBreakOff(t *testing.T) {
 	}
 }
 
+// Whatever comes is read, or refused with a place.
+func TestLinesOfAnything(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		parts := rapid.SliceOf(rapid.SampledFrom([]string{
+			"{", "}", "[", "]", ",", ":", "\"name\"", "\"args\"", "null", "1", "true", "\n", " ", "\r", "x", "{}", "{\"name\":\"b\"}\n", "{\"name\":\"j\"}\n", "\"",
+		})).Draw(t, "parts")
+		text := strings.Join(parts, "")
+		for _, read := range []func(io.Reader, *api.Submission) error{readLines, readDocument} {
+			err := read(strings.NewReader(text), &api.Submission{})
+			var p *api.Problem
+			if err != nil && (!errors.As(err, &p) || len(p.Errors) != 1 || !strings.HasPrefix(p.Errors[0].Location, "body")) {
+				t.Fatalf("%q: %v", text, err)
+			}
+		}
+	})
+}
+
 // A body is text, or is refused, however it is cut; what it says stays as it is.
 func TestBodyIsText(t *testing.T) {
 	t.Parallel()
