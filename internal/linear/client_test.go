@@ -326,9 +326,9 @@ func (c *client) worker(steps int) {
 
 // lease waits for a little while.
 func (c *client) lease(want int) {
-	call := c.now()
+	call, session := c.now(), c.session // A call that is given up may still be under way when there is another.
 	got, err := try(c, 10*time.Millisecond, func(ctx context.Context, r *reign) ([]queue.Assignment, error) {
-		return r.q.Lease(ctx, c.name, c.session, want, 0)
+		return r.q.Lease(ctx, c.name, session, want, 0)
 	})
 	end := c.now()
 	switch {
@@ -377,12 +377,11 @@ func (c *client) heartbeat(l job.Lease) {
 // the worker has lost them nothing is left for the others to do.
 func (c *client) comeBack() {
 	c.has = slices.DeleteFunc(c.has, func(job.Lease) bool { return c.random.IntN(3) == 0 })
-	w := job.Worker{Name: c.name, Channels: []string{"main"}, Kinds: []string{"test"}, Slots: 100}
 	in := &asked{kind: register, worker: c.name, running: slices.Clone(c.has)}
 	call := c.now()
 	for {
 		last := c.session
-		w.Session = c.id()
+		w := job.Worker{Name: c.name, Channels: []string{"main"}, Kinds: []string{"test"}, Slots: 100, Session: c.id()}
 		_, err := try(c, time.Minute, func(ctx context.Context, r *reign) (nothing, error) {
 			if err := r.q.SignOff(ctx, c.name, last); err != nil {
 				return nothing{}, err
