@@ -303,10 +303,8 @@ func (s *Server) retry(ctx context.Context, b *job.BuildRecord) (api.Receipt, er
 	if err != nil {
 		return api.Receipt{}, err
 	}
-	out := api.Receipt{Build: receipt.Build, Round: receipt.round, Jobs: []api.Submitted{}}
-	for _, j := range receipt.Jobs {
-		out.Jobs = append(out.Jobs, api.Submitted{ID: j.ID, How: j.How.String()})
-	}
+	out := viewReceipt(&receipt.Receipt)
+	out.Round = receipt.round
 	return out, nil
 }
 

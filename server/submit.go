@@ -131,10 +131,7 @@ func again[T any](ctx context.Context, s *Server, err error, answer func(api.Rec
 	if !before {
 		return nil, err
 	}
-	out := api.Receipt{Build: receipt.Build, Jobs: []api.Submitted{}}
-	for _, j := range receipt.Jobs {
-		out.Jobs = append(out.Jobs, api.Submitted{ID: j.ID, How: j.How.String()})
-	}
+	out := viewReceipt(&receipt)
 	recs, err := s.History.Builds(ctx, queue.BuildFilter{IDs: []job.ID{receipt.Build}, Limit: 1})
 	if err != nil {
 		return nil, &queue.RetryError{Cause: err}

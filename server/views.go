@@ -111,6 +111,15 @@ func viewExplanation(e *sched.Explanation) api.Explanation {
 	return out
 }
 
+// viewReceipt tells what became of a submission, in the order in which the engine got it.
+func viewReceipt(r *queue.Receipt) api.Receipt {
+	out := api.Receipt{Build: r.Build, Jobs: []api.Submitted{}}
+	for _, j := range r.Jobs {
+		out.Jobs = append(out.Jobs, api.Submitted{ID: j.ID, How: j.How.String()})
+	}
+	return out
+}
+
 func timeAt(t time.Time) *api.Time {
 	if t.IsZero() {
 		return nil

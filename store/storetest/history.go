@@ -11,6 +11,57 @@ import (
 	"github.com/headrace/headrace/queue"
 )
 
+// filtered has filters, and the jobs of testFilters that pass each.
+var filtered = []struct {
+	filter queue.JobFilter
+	want   []int64
+}{
+	{queue.JobFilter{}, []int64{6, 5, 4, 3, 2, 1}},
+	{queue.JobFilter{Channel: "other"}, []int64{1}},
+	{queue.JobFilter{Kind: "other"}, []int64{2}},
+	{queue.JobFilter{Name: "other"}, []int64{3}},
+	{queue.JobFilter{Key: "key 5"}, []int64{5, 4}},
+	{queue.JobFilter{Key: "key 5", Channel: "other"}, nil},
+	{queue.JobFilter{Key: "key 5", Before: 5}, []int64{4}},
+	{queue.JobFilter{State: "Blocked"}, []int64{6}},
+	{queue.JobFilter{State: "Ready"}, []int64{1}},
+	{queue.JobFilter{State: "Running"}, []int64{2}},
+	{queue.JobFilter{State: "Done"}, []int64{5, 4, 3}},
+	{queue.JobFilter{State: "Gone"}, nil},
+	{queue.JobFilter{Outcome: job.Failed}, []int64{5, 4}},
+	{queue.JobFilter{Outcome: job.Failed, State: "Done"}, []int64{5, 4}},
+	{queue.JobFilter{Outcome: job.Failed, State: "Blocked"}, nil},
+	{queue.JobFilter{Outcome: job.Failed, Before: 5}, []int64{4}},
+	{queue.JobFilter{Build: buildID(7)}, []int64{5, 3, 2}},
+	{queue.JobFilter{Build: buildID(7), State: "Done"}, []int64{5, 3}},
+	{queue.JobFilter{Build: buildID(7), State: "Running"}, []int64{2}},
+	{queue.JobFilter{Build: buildID(8)}, nil},
+	{queue.JobFilter{IDs: []job.ID{jobID(1), jobID(9), jobID(4), jobID(1)}}, []int64{4, 1}},
+	{queue.JobFilter{IDs: []job.ID{jobID(1), jobID(4)}, Outcome: job.Failed}, []int64{4}},
+	{queue.JobFilter{IDs: []job.ID{jobID(1), jobID(4)}, State: "Done"}, []int64{4}},
+	{queue.JobFilter{IDs: []job.ID{jobID(1), jobID(4)}, State: "Ready"}, []int64{1}},
+	{queue.JobFilter{Prefix: "job"}, []int64{6, 5, 4, 2, 1}},
+	{queue.JobFilter{Prefix: "oth"}, []int64{3}},
+	{queue.JobFilter{Prefix: "other"}, []int64{3}},
+	{queue.JobFilter{Prefix: "others"}, nil},
+	{queue.JobFilter{Prefix: "job", Limit: 2, Before: 6}, []int64{5, 4}},
+	{queue.JobFilter{Prefix: "\U0010ffff"}, nil},
+	{queue.JobFilter{Worker: "w1"}, []int64{5, 4, 3}},
+	{queue.JobFilter{Worker: "w1", Before: 5, Limit: 1}, []int64{4}},
+	{queue.JobFilter{Worker: "w"}, nil},
+	{queue.JobFilter{Worker: "w1", State: "Running"}, nil},
+	{queue.JobFilter{After: start + 3}, []int64{6, 5, 4, 3}},
+	{queue.JobFilter{Until: start + 3}, []int64{2, 1}},
+	{queue.JobFilter{After: start + 2, Until: start + 5}, []int64{4, 3, 2}},
+	{queue.JobFilter{After: start + 5, Until: start + 2}, nil},
+	{queue.JobFilter{After: start + 2, Until: start + 5, Before: 4}, []int64{3, 2}},
+	{queue.JobFilter{After: start + 7}, nil},
+	{queue.JobFilter{Limit: 2}, []int64{6, 5}},
+	{queue.JobFilter{Limit: 2, Before: 5}, []int64{4, 3}},
+	{queue.JobFilter{Limit: -1, Before: 2}, []int64{1}},
+	{queue.JobFilter{Before: 1}, nil},
+}
+
 func testFilters(t *testing.T, p *place) {
 	with := func(n int64, f func(s *job.Spec)) job.JobAdded {
 		a := added(n)
@@ -30,55 +81,7 @@ func testFilters(t *testing.T, p *place) {
 	p.commit(t, ran(4, job.Failed)...)
 	open := finished(5, job.Failed)
 	p.commit(t, started(5, 1), open)
-	for _, c := range []struct {
-		filter queue.JobFilter
-		want   []int64
-	}{
-		{queue.JobFilter{}, []int64{6, 5, 4, 3, 2, 1}},
-		{queue.JobFilter{Channel: "other"}, []int64{1}},
-		{queue.JobFilter{Kind: "other"}, []int64{2}},
-		{queue.JobFilter{Name: "other"}, []int64{3}},
-		{queue.JobFilter{Key: "key 5"}, []int64{5, 4}},
-		{queue.JobFilter{Key: "key 5", Channel: "other"}, nil},
-		{queue.JobFilter{Key: "key 5", Before: 5}, []int64{4}},
-		{queue.JobFilter{State: "Blocked"}, []int64{6}},
-		{queue.JobFilter{State: "Ready"}, []int64{1}},
-		{queue.JobFilter{State: "Running"}, []int64{2}},
-		{queue.JobFilter{State: "Done"}, []int64{5, 4, 3}},
-		{queue.JobFilter{State: "Gone"}, nil},
-		{queue.JobFilter{Outcome: job.Failed}, []int64{5, 4}},
-		{queue.JobFilter{Outcome: job.Failed, State: "Done"}, []int64{5, 4}},
-		{queue.JobFilter{Outcome: job.Failed, State: "Blocked"}, nil},
-		{queue.JobFilter{Outcome: job.Failed, Before: 5}, []int64{4}},
-		{queue.JobFilter{Build: buildID(7)}, []int64{5, 3, 2}},
-		{queue.JobFilter{Build: buildID(7), State: "Done"}, []int64{5, 3}},
-		{queue.JobFilter{Build: buildID(7), State: "Running"}, []int64{2}},
-		{queue.JobFilter{Build: buildID(8)}, nil},
-		{queue.JobFilter{IDs: []job.ID{jobID(1), jobID(9), jobID(4), jobID(1)}}, []int64{4, 1}},
-		{queue.JobFilter{IDs: []job.ID{jobID(1), jobID(4)}, Outcome: job.Failed}, []int64{4}},
-		{queue.JobFilter{IDs: []job.ID{jobID(1), jobID(4)}, State: "Done"}, []int64{4}},
-		{queue.JobFilter{IDs: []job.ID{jobID(1), jobID(4)}, State: "Ready"}, []int64{1}},
-		{queue.JobFilter{Prefix: "job"}, []int64{6, 5, 4, 2, 1}},
-		{queue.JobFilter{Prefix: "oth"}, []int64{3}},
-		{queue.JobFilter{Prefix: "other"}, []int64{3}},
-		{queue.JobFilter{Prefix: "others"}, nil},
-		{queue.JobFilter{Prefix: "job", Limit: 2, Before: 6}, []int64{5, 4}},
-		{queue.JobFilter{Prefix: "\U0010ffff"}, nil},
-		{queue.JobFilter{Worker: "w1"}, []int64{5, 4, 3}},
-		{queue.JobFilter{Worker: "w1", Before: 5, Limit: 1}, []int64{4}},
-		{queue.JobFilter{Worker: "w"}, nil},
-		{queue.JobFilter{Worker: "w1", State: "Running"}, nil},
-		{queue.JobFilter{After: start + 3}, []int64{6, 5, 4, 3}},
-		{queue.JobFilter{Until: start + 3}, []int64{2, 1}},
-		{queue.JobFilter{After: start + 2, Until: start + 5}, []int64{4, 3, 2}},
-		{queue.JobFilter{After: start + 5, Until: start + 2}, nil},
-		{queue.JobFilter{After: start + 2, Until: start + 5, Before: 4}, []int64{3, 2}},
-		{queue.JobFilter{After: start + 7}, nil},
-		{queue.JobFilter{Limit: 2}, []int64{6, 5}},
-		{queue.JobFilter{Limit: 2, Before: 5}, []int64{4, 3}},
-		{queue.JobFilter{Limit: -1, Before: 2}, []int64{1}},
-		{queue.JobFilter{Before: 1}, nil},
-	} {
+	for _, c := range filtered {
 		var got []int64
 		for _, r := range jobs(t, p.Store, c.filter) {
 			got = append(got, r.Seq)
